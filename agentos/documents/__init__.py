@@ -1,0 +1,1 @@
+"""Documents: the Markdown that workflows read and write, as typed data."""

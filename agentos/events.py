@@ -1,0 +1,245 @@
+"""Facts of a run, in the past tense. Stamped once where they are emitted; reporters give them their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+RECORD_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The plan is fixed and the first item may start."""
+
+    workflow: str
+    project_dir: str
+    items: tuple[str, ...]
+    parallel: int
+    pid: int
+    label_prefix: str = ""
+    """What people see before an item's id: `LLD-` makes `[LLD-42]`."""
+    resume_command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemStarted:
+    """A worker has the item."""
+
+    item_id: str
+    attempt: int
+    pid: int
+    resumed_after: str | None = None
+    """The last finished node when the item goes on from a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStarted:
+    item_id: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFinished:
+    """The node's result is on disk."""
+
+    item_id: str
+    node: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputProduced:
+    """Whole lines a worker or its children wrote, made safe to show. Goes to console and logs, not to the audit."""
+
+    item_id: str
+    block: bytes
+    """UTF-8, every line ended by a newline, no terminal control but colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemNoticed:
+    """Something about one item worth a line: a damaged database set aside, a suspended worker."""
+
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemEnded:
+    """The item's one and only outcome in this run."""
+
+    item_id: str
+    outcome: str
+    seconds: float
+    reason: str = ""
+    error_type: str = ""
+    traceback: str = ""
+    attempts: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRetried:
+    """A crashed or timed-out attempt; the item goes back to the queue."""
+
+    item_id: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemStalled:
+    """A worker gave no sign of life for too long; it is ended next."""
+
+    item_id: str
+    silent_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildrenLeaked:
+    """Processes an item left behind; they were ended."""
+
+    item_id: str
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested:
+    """Nothing new starts from here on."""
+
+    reason: str
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFaulted:
+    """A fault of the run itself: everything stops gracefully."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """Something the user should know; the run goes on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolExhausted:
+    """Model calls wait for a key."""
+
+    kind: str
+    """`in_use`, `limited` or `none_valid`."""
+    until: str | None = None
+    """ISO 8601 UTC time of the next opening, when `limited`."""
+    seconds: float | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolResumed:
+    waited_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCoolingDown:
+    """One key (and its group) is limited."""
+
+    key_number: int
+    """Place in the pool: no part of a key is ever shown."""
+    key_name: str
+    seconds: float
+    reason: str = "rate-limited"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelismChanged:
+    now: int
+    before: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetNoticed:
+    """80 % or 100 % of the budget is spent or reserved."""
+
+    spent_usd: float
+    budget_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The last event of a run."""
+
+    counts: Mapping[str, int]
+    """Outcome to number of items."""
+    left: tuple[str, ...]
+    """Items that did not end: they resume with the same command."""
+    wall_seconds: float
+    item_seconds: float
+    exit_code: int
+
+
+Event = (
+    RunStarted
+    | ItemStarted
+    | NodeStarted
+    | NodeFinished
+    | OutputProduced
+    | ItemNoticed
+    | ItemEnded
+    | ItemRetried
+    | ItemStalled
+    | ChildrenLeaked
+    | StopRequested
+    | RunFaulted
+    | Warned
+    | PoolExhausted
+    | PoolResumed
+    | KeyCoolingDown
+    | ParallelismChanged
+    | BudgetNoticed
+    | RunEnded
+)
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """An event with its place in the run."""
+
+    sequence: int
+    time: str
+    """Aware UTC, ISO 8601 with milliseconds and a final Z."""
+    run_id: str
+    event: Event
+
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def type_name(event: Event) -> str:
+    """`ItemStarted` is written as `item_started`."""
+    return _WORD_START.sub("_", type(event).__name__).lower()
+
+
+def to_record(stamped: Stamped) -> dict[str, Any]:
+    """The versioned record of the audit files and of `--json`. `item` is there when the event is an item's."""
+    event = stamped.event
+    record: dict[str, Any] = {
+        "v": RECORD_VERSION,
+        "seq": stamped.sequence,
+        "time": stamped.time,
+        "run": stamped.run_id,
+        "type": type_name(event),
+    }
+    for field in fields(event):
+        value = getattr(event, field.name)
+        record["item" if field.name == "item_id" else field.name] = value
+    return record

@@ -1,0 +1,1 @@
+"""Keys: credentials, their limits, and who may use which one when. Knows nothing of workflows."""

@@ -1,0 +1,1 @@
+"""Models: one way to call any of them."""

@@ -1,0 +1,1 @@
+"""Reporters: turn events into words, files and records. They listen and never call back."""

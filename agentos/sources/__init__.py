@@ -1,0 +1,1 @@
+"""Sources: where pending items come from."""

@@ -1,0 +1,1 @@
+"""Real stand-ins for tests: servers on loopback that answer like the providers do."""

@@ -1,0 +1,1 @@
+"""Where workers run: threads for plain callables, processes for LangGraph graphs."""

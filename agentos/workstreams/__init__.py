@@ -1,0 +1,1 @@
+"""Workstreams: a git worktree, its branch and its state."""
