@@ -1,0 +1,64 @@
+"""What a source hands out: one issue or brief, with what the planner needs to order it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+PRIORITY_WORDS = {"critical": 20, "urgent": 20, "high": 10, "medium": 0, "normal": 0, "low": -10}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceItem:
+    """One issue or brief, read once. Everything but the id is untrusted text."""
+
+    id: str
+    """Safe as a part of a file name."""
+    title: str
+    text: str
+    """The whole document as Markdown, front matter included."""
+    origin: str
+    """Where a person finds it: a path, or a web address."""
+    priority: int = 0
+    """Higher goes first."""
+    depends_on: tuple[str, ...] = ()
+    """Ids of other items, in the order the text names them."""
+    labels: tuple[str, ...] = ()
+    state: str = "open"
+    """`open` or `closed`."""
+
+    @property
+    def text_hash(self) -> str:
+        """The identity of the text an approval is bound to; line endings and trailing blanks do not count."""
+        return text_hash(self.text)
+
+
+class Source(Protocol):
+    """A place pending items come from."""
+
+    def items(self) -> tuple[SourceItem, ...]:
+        """Every item, in natural order of ids. Raises an AgentosError when the source cannot be read."""
+        ...
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of the text, blind to line endings, trailing blanks and blank lines at either end."""
+    lines = [line.rstrip() for line in re.split(r"\r\n?|\n", text)]
+    return hashlib.sha256("\n".join(lines).strip("\n").encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def natural_key(identifier: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key that puts `2` before `10` and `a2` before `a10`; equal for equal ids only."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", identifier)
+    numbered = tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
+    return numbered
+
+
+def priority_of(value: object) -> int | None:
+    """The priority a front matter value or a label's tail stands for; None when it is not one."""
+    word = str(value).strip().lower()
+    if word in PRIORITY_WORDS:
+        return PRIORITY_WORDS[word]
+    return int(word) if re.fullmatch(r"[+-]?[0-9]{1,6}", word) else None

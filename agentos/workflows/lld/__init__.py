@@ -1,0 +1,1 @@
+"""The LLD workflow: from an issue to a reviewed low-level design."""
