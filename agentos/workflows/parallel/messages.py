@@ -1,0 +1,135 @@
+"""What coordinator and worker say to each other: typed messages, one line of JSON each, over a socket pair."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartItem:
+    """Down, first: everything the worker needs."""
+
+    item_id: str
+    label: str
+    workflow: str
+    run_id: str
+    attempt: int
+    input: dict[str, Any]
+    db_path: str
+    project_dir: str
+    fresh: bool
+    heartbeat_seconds: float
+    stop_grace_seconds: float
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proceed:
+    """Down: the node you announced may start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopItem:
+    """Down: abandon the node in flight and exit; the last checkpoint stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemOpened:
+    """Up: the database is open and the input accepted. `resumed_after` is None for a fresh start."""
+
+    resumed_after: str | None
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReady:
+    """Up: these nodes are on disk, and this one wants to start. Answered by Proceed, or by StopItem."""
+
+    node: str
+    finished: list[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """Up: the interpreter still takes turns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemDone:
+    """Up, last: the graph came to its end, or parked. Outputs stand as `.tmp` beside these paths."""
+
+    outcome: str
+    reason: str
+    finished: list[tuple[str, float]]
+    outputs: list[str]
+    is_parked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFailed:
+    """Up, last: an exception, as text."""
+
+    error_type: str
+    message: str
+    traceback: str
+    finished: list[tuple[str, float]]
+    is_run_fault: bool = False
+    """The checkpoint could not be written: the run must not go on."""
+    exit_code: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemStopped:
+    """Up, last: stopped as asked."""
+
+
+DownMessage = StartItem | Proceed | StopItem
+UpMessage = ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped
+Message = DownMessage | UpMessage
+
+_BY_NAME: dict[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (StartItem, Proceed, StopItem, ItemOpened, NodeReady, Heartbeat, ItemDone, ItemFailed, ItemStopped)
+}
+
+
+def encode(message: Message) -> bytes:
+    data = {field.name: getattr(message, field.name) for field in fields(message)}
+    return json.dumps([type(message).__name__, data], separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Raises ValueError on anything that `encode` did not write."""
+    name, data = json.loads(line)
+    if name not in _BY_NAME:
+        raise ValueError(f"unknown message {name!r}")
+    try:
+        return _BY_NAME[name](**data)
+    except TypeError as error:
+        raise ValueError(f"malformed {name}: {error}") from None
+
+
+class LineBuffer:
+    """Bytes from a socket to whole lines. Linear, whatever the chunks."""
+
+    LIMIT: ClassVar[int] = 256 * 1024 * 1024
+    """A peer that sends this much without a newline does not speak our language."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        head, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            self._parts.append(data)
+            self._size += len(data)
+            if self._size > self.LIMIT:
+                raise ValueError("message too long")
+            return []
+        lines = b"".join([*self._parts, head]).split(b"\n")
+        self._parts = [rest] if rest else []
+        self._size = len(rest)
+        return lines

@@ -1,0 +1,184 @@
+"""The schedule: which item starts, waits, is skipped or left. Pure: no clock, no I/O, no threads.
+
+Every item ends in exactly one way. The coordinator tells what happened and does what comes back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Ending(Enum):
+    """How an attempt ended, as far as the order of things is concerned."""
+
+    DONE = auto()
+    """Dependents may start."""
+    NOT_DONE = auto()
+    """It ended, but not well enough for its dependents: they are skipped."""
+    CRASHED = auto()
+    """Worth another attempt if any are left; otherwise like NOT_DONE."""
+    LOST = auto()
+    """Ended through no fault of its own (the engine lost its worker): goes on without using up an attempt."""
+    INTERRUPTED = auto()
+    """Stopped: it is left for the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    item_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ask the item's worker to stop at the next safe point."""
+
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The item will not run: a dependency did not end well."""
+
+    item_id: str
+    dependency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The item goes back to the queue for another attempt."""
+
+    item_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing runs and nothing will: the run is over."""
+
+
+Action = Start | Stop | Kill | Skip | Retry | Finish
+
+
+class Schedule:
+    """The state of one run's order. `order` decides among items that could start now."""
+
+    def __init__(
+        self,
+        order: Sequence[str],
+        depends_on: Mapping[str, Sequence[str]] | None = None,
+        *,
+        limit: int,
+        retries: int = 0,
+    ) -> None:
+        self._place = {item_id: index for index, item_id in enumerate(order)}
+        depends_on = depends_on or {}
+        self._waits_for = {i: {d for d in depends_on.get(i, ()) if d in self._place} for i in self._place}
+        self._dependents: dict[str, list[str]] = {item_id: [] for item_id in self._place}
+        for item_id, dependencies in self._waits_for.items():
+            for dependency in dependencies:
+                self._dependents[dependency].append(item_id)
+        self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i]]
+        heapq.heapify(self._ready)
+        self._attempts = dict.fromkeys(self._place, 0)
+        self._running: set[str] = set()
+        self._open: dict[str, None] = dict.fromkeys(self._place)
+        self._limit = limit
+        self._retries = retries
+        self._is_stopping = False
+        self._is_finished = False
+
+    @property
+    def running(self) -> frozenset[str]:
+        return frozenset(self._running)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Items that have not ended, in order."""
+        return tuple(self._open)
+
+    @property
+    def limit(self) -> int:
+        return self._limit
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    def begin(self) -> list[Action]:
+        return self._advance()
+
+    def ended(self, item_id: str, ending: Ending) -> list[Action]:
+        """A running item's attempt ended. Telling it twice, or of an item that does not run, is a caller's bug."""
+        self._running.remove(item_id)
+        actions: list[Action] = []
+        match ending:
+            case Ending.DONE:
+                del self._open[item_id]
+                self._release_dependents(item_id)
+            case Ending.CRASHED | Ending.LOST if self._may_go_on(item_id, ending):
+                if ending is Ending.LOST:
+                    self._attempts[item_id] -= 1
+                heapq.heappush(self._ready, (self._place[item_id], item_id))
+                actions.append(Retry(item_id, self._attempts[item_id]))
+            case Ending.NOT_DONE | Ending.CRASHED:
+                del self._open[item_id]
+                actions += self._skip_dependents(item_id)
+            case Ending.LOST | Ending.INTERRUPTED:
+                pass
+        return actions + self._advance()
+
+    def limit_changed(self, limit: int) -> list[Action]:
+        """More or fewer may run at once. Running items are never stopped for it."""
+        self._limit = limit
+        return self._advance()
+
+    def stop(self, *, at_once: bool = False) -> list[Action]:
+        """Nothing new starts; running items are asked to stop, or killed."""
+        self._is_stopping = True
+        in_order = sorted(self._running, key=self._place.__getitem__)
+        actions: list[Action] = [Kill(i) if at_once else Stop(i) for i in in_order]
+        return actions + self._advance()
+
+    def _may_go_on(self, item_id: str, ending: Ending) -> bool:
+        if self._is_stopping:
+            return False
+        return ending is Ending.LOST or self._attempts[item_id] <= self._retries
+
+    def _release_dependents(self, item_id: str) -> None:
+        for dependent in self._dependents[item_id]:
+            self._waits_for[dependent].discard(item_id)
+            if not self._waits_for[dependent] and dependent in self._open:
+                heapq.heappush(self._ready, (self._place[dependent], dependent))
+
+    def _skip_dependents(self, item_id: str) -> list[Action]:
+        skips: list[Action] = []
+        queue = [item_id]
+        while queue:
+            cause = queue.pop(0)
+            for dependent in self._dependents[cause]:
+                if dependent in self._open:
+                    del self._open[dependent]
+                    skips.append(Skip(dependent, cause))
+                    queue.append(dependent)
+        return skips
+
+    def _advance(self) -> list[Action]:
+        actions: list[Action] = []
+        while self._ready and not self._is_stopping and len(self._running) < self._limit:
+            _, item_id = heapq.heappop(self._ready)
+            self._attempts[item_id] += 1
+            self._running.add(item_id)
+            actions.append(Start(item_id, self._attempts[item_id]))
+        if not self._running and (self._is_stopping or not self._ready) and not self._is_finished:
+            self._is_finished = True
+            actions.append(Finish())
+        return actions
