@@ -1,0 +1,1 @@
+"""The implementation workflow: from an approved LLD to a branch with passing tests."""
