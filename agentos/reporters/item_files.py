@@ -1,0 +1,67 @@
+"""Append-only files of a run, one writer each: whole records at the end of a file, one open file a running item."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+
+
+class AppendFile:
+    """An open file that takes whole lines. They are with the operating system when `append` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, _FLAGS, 0o600)
+        self._is_torn = False
+
+    def append(self, lines: bytes) -> None:
+        """One write; more only after a short one. Raises OSError when the file cannot take it."""
+        # After a failed write the last line is half there: it must not swallow the next record.
+        rest = memoryview(b"\n" + lines if self._is_torn else lines)
+        while rest:
+            written = os.write(self._descriptor, rest)
+            self._is_torn = written < len(rest)
+            rest = rest[written:]
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class ItemFiles:
+    """One file an item, open only while the item runs."""
+
+    def __init__(self, run_dir: Path, name_of: Callable[[str], str]) -> None:
+        self._run_dir = run_dir
+        self._name_of = name_of
+        self._open: dict[str, AppendFile] = {}
+
+    def open(self, item_id: str) -> None:
+        """Keep the item's file open until `close`."""
+        if item_id not in self._open:
+            self._open[item_id] = self._file(item_id)
+
+    def append(self, item_id: str, lines: bytes) -> None:
+        """Write to the item's file. One that is not open (an item that never ran) is opened for this write alone."""
+        file = self._open.get(item_id)
+        if file is not None:
+            file.append(lines)
+            return
+        file = self._file(item_id)
+        try:
+            file.append(lines)
+        finally:
+            file.close()
+
+    def close(self, item_id: str) -> None:
+        file = self._open.pop(item_id, None)
+        if file is not None:
+            file.close()
+
+    def close_all(self) -> None:
+        for item_id in tuple(self._open):
+            self.close(item_id)
+
+    def _file(self, item_id: str) -> AppendFile:
+        return AppendFile(self._run_dir / self._name_of(item_id))

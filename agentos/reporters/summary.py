@@ -1,0 +1,181 @@
+"""How a run went: gathered from its events, kept as `summary.json`, told in a few lines at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
+from agentos.record_format import ItemSummary, RunSummary
+from agentos.reporters.logs import log_name
+from agentos.reporters.words import (
+    COORDINATOR,
+    LabelOf,
+    counted,
+    counts_in_words,
+    duration,
+    failure_words,
+    labels_with,
+    listed,
+    one_line,
+)
+from agentos.run_records import SUMMARY_NAME
+
+
+class Summary:
+    """Follows the events of a run and sums them up, at any time."""
+
+    def __init__(self) -> None:
+        self._start: RunStarted | None = None
+        self._end: RunEnded | None = None
+        self._run_id = ""
+        self._started = ""
+        self._latest = ""
+        self._items: dict[str, ItemSummary] = {}
+
+    def add(self, stamped: Stamped) -> None:
+        self._latest = stamped.time
+        match stamped.event:
+            case RunStarted():
+                self._start, self._run_id, self._started = stamped.event, stamped.run_id, stamped.time
+            case ItemEnded(item_id=item_id):
+                self._items[item_id] = _item_summary(stamped.event)
+            case RunEnded():
+                self._end = stamped.event
+
+    def result(self) -> RunSummary:
+        """The sum so far. Until the run has ended, `ended` is empty and `left` has every item without an outcome."""
+        end = self._end or self._end_so_far()
+        start = self._start
+        return RunSummary(
+            run=self._run_id,
+            workflow=start.workflow if start else "",
+            project_dir=start.project_dir if start else "",
+            label_prefix=start.label_prefix if start else "",
+            resume_command=start.resume_command if start else "",
+            started=self._started,
+            ended=self._latest if self._end else "",
+            total=len(start.items) if start else 0,
+            wall_seconds=round(end.wall_seconds, 3),
+            item_seconds=round(end.item_seconds, 3),
+            speed_up=round(end.item_seconds / end.wall_seconds, 2) if end.wall_seconds > 0 else 0.0,
+            counts=end.counts,
+            exit_code=end.exit_code if self._end else None,
+            left=tuple(end.left),
+            items=tuple(self._items.values()),
+        )
+
+    def _end_so_far(self) -> RunEnded:
+        planned = self._start.items if self._start else ()
+        return RunEnded(
+            counts=Counter(item.outcome for item in self._items.values()),
+            left=tuple(item_id for item_id in planned if item_id not in self._items),
+            wall_seconds=_seconds_between(self._started, self._latest),
+            item_seconds=sum(item.seconds for item in self._items.values()),
+            exit_code=0,
+        )
+
+
+def _item_summary(event: ItemEnded) -> ItemSummary:
+    return ItemSummary(
+        id=event.item_id,
+        outcome=event.outcome,
+        reason=one_line(event.reason or event.error_type),
+        seconds=round(event.seconds, 3),
+        attempts=event.attempts,
+        log=log_name(event.item_id),
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        cost_usd=event.cost_usd,
+    )
+
+
+def _seconds_between(start: str, end: str) -> float:
+    try:
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]:
+    """What people read at the end: counts, failures, time, tokens, what is left, how to go on, where the logs are."""
+    label_of = labels_with(summary.label_prefix)
+    failed = [item for item in summary.items if item.outcome == "failed"]
+    run_texts = [
+        *_time_texts(summary),
+        *_usage_texts(summary),
+        *_left_texts(summary, label_of, has_failures=bool(failed)),
+        *([f"Logs: {run_dir}"] if run_dir else []),
+    ]
+    return [
+        f"{COORDINATOR} {counts_in_words(summary.counts, [label_of(item.id) for item in failed])}",
+        *(line for item in failed for line in _failure_lines(item, label_of(item.id), run_dir)),
+        *(f"{COORDINATOR} {text}" for text in run_texts),
+    ]
+
+
+def _failure_lines(item: ItemSummary, label: str, run_dir: Path | None) -> list[str]:
+    log = [f"[{label}] log: {run_dir / item.log}"] if run_dir and item.log else []
+    return [f"[{label}] {failure_words(item.reason)}", *log]
+
+
+def _time_texts(summary: RunSummary) -> list[str]:
+    wall = f"{duration(summary.wall_seconds)} in all"
+    if len(summary.items) < 2 or not summary.speed_up:
+        return [wall]
+    return [
+        f"{wall}, {duration(summary.item_seconds)} of item time: {summary.speed_up:.1f} times as fast as one by one"
+    ]
+
+
+def _usage_texts(summary: RunSummary) -> list[str]:
+    tokens_in = sum(item.input_tokens for item in summary.items)
+    tokens_out = sum(item.output_tokens for item in summary.items)
+    cost = sum(item.cost_usd for item in summary.items)
+    parts = [f"{tokens_in:,} tokens in, {tokens_out:,} out"] if tokens_in or tokens_out else []
+    if cost:
+        parts.append(f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}")
+    return [", ".join(parts)] if parts else []
+
+
+def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -> list[str]:
+    labels = [label_of(item_id) for item_id in summary.left]
+    left = [f"{counted(len(labels), 'item')} left: {listed(labels)}"] if labels else []
+    # Failed items keep their checkpoint, so the same command goes on with them too.
+    can_resume = summary.resume_command and (labels or has_failures)
+    return [*left, *([f"Resume with: {summary.resume_command}"] if can_resume else [])]
+
+
+class SummaryReporter:
+    """Writes `summary.json` when the run ends: whole or not at all."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / SUMMARY_NAME
+        self._summary = Summary()
+
+    def handle(self, stamped: Stamped) -> None:
+        """Raises OSError if the summary cannot be written."""
+        self._summary.add(stamped)
+        if isinstance(stamped.event, RunEnded):
+            document = self._summary.result().to_document()
+            _write_whole(self._path, json.dumps(document, indent=1).encode() + b"\n")
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """A reader sees all of it or nothing, also after a power cut."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
