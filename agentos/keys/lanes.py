@@ -1,0 +1,114 @@
+"""The queue of one (provider, model), and which groups are worth trying for its first waiter. Pure."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentos.keys.groups import Group
+from agentos.keys.pace import CLOCK_GRAIN_SECONDS
+
+LaneId = tuple[str, str]
+"""(provider, model)."""
+
+
+@dataclass(slots=True)
+class Waiter:
+    ticket: int
+    owner: str
+    lane_id: LaneId
+    tokens: int
+
+
+class Lane:
+    """The waiters of one (provider, model), and which groups are worth trying for them.
+
+    A group is ready (try it), asleep (try it at a time), or neither: then an event will make it ready.
+    """
+
+    def __init__(self, lane_id: LaneId) -> None:
+        self.provider, self.model = lane_id
+        self.waiters: OrderedDict[int, Waiter] = OrderedDict()
+        self._ready: list[tuple[float, int, int, str]] = []
+        self._asleep: list[tuple[float, int, str]] = []
+        self._place: dict[str, int] = {}
+        """Group name to the stamp of its only valid entry: even if ready, odd if asleep."""
+        self._stamps = itertools.count(0, 2)
+        self._asleep_for_tokens: set[str] = set()
+        self._most_tokens_asleep = 0
+
+    @property
+    def head(self) -> Waiter:
+        return next(iter(self.waiters.values()))
+
+    def is_waiting_for_event(self, group_name: str) -> bool:
+        return group_name not in self._place
+
+    def make_ready(self, group: Group, last_limited: float) -> None:
+        place = self._place.get(group.id[1])
+        if place is None or place % 2:
+            stamp = next(self._stamps)
+            self._place[group.id[1]] = stamp
+            heapq.heappush(self._ready, (last_limited, group.used_turn, stamp, group.id[1]))
+
+    def put_to_sleep(self, group_name: str, until: float, tokens: int | None) -> None:
+        """Try the group again at `until`, or as soon as a smaller call than `tokens` is at the head."""
+        stamp = next(self._stamps) + 1
+        self._place[group_name] = stamp
+        heapq.heappush(self._asleep, (until, stamp, group_name))
+        if tokens is not None:
+            self._asleep_for_tokens.add(group_name)
+            self._most_tokens_asleep = max(self._most_tokens_asleep, tokens)
+
+    def opening(self, now: float) -> float:
+        """When a group is worth trying; infinity if only an event can tell."""
+        self._drop_stale()
+        if self._ready:
+            return now
+        return self._asleep[0][0] if self._asleep else math.inf
+
+    def wake(self, now: float, groups: Mapping[str, Group]) -> None:
+        """Make ready the groups whose time has come, and those a smaller call at the head may fit."""
+        self._drop_stale()
+        while self._asleep and self._asleep[0][0] <= now + CLOCK_GRAIN_SECONDS:
+            self._rouse(self._asleep[0][2], groups)
+            self._drop_stale()
+        if self._asleep_for_tokens and self.waiters and self.head.tokens < self._most_tokens_asleep:
+            for name in tuple(self._asleep_for_tokens):
+                self._rouse(name, groups)
+            self._most_tokens_asleep = self.head.tokens
+
+    def pop_ready(self, groups: Mapping[str, Group]) -> Group | None:
+        """The ready group that was least recently limited, then least recently used."""
+        while self._ready:
+            limited, turn, stamp, name = heapq.heappop(self._ready)
+            if self._place.get(name) != stamp:
+                continue
+            group = groups.get(name)
+            del self._place[name]
+            if group is None:
+                continue
+            now_limited = group.quotas[self.model].last_limited
+            if (limited, turn) != (now_limited, group.used_turn):
+                self.make_ready(group, now_limited)  # Used or limited since: it goes to its place in the order.
+                continue
+            return group
+        return None
+
+    def _rouse(self, name: str, groups: Mapping[str, Group]) -> None:
+        self._asleep_for_tokens.discard(name)
+        group = groups.get(name)
+        if group is None:
+            self._place.pop(name, None)
+        elif self._place.get(name, 0) % 2:
+            self.make_ready(group, group.quotas[self.model].last_limited)
+
+    def _drop_stale(self) -> None:
+        while self._asleep and self._place.get(self._asleep[0][2]) != self._asleep[0][1]:
+            heapq.heappop(self._asleep)
+        while self._ready and self._place.get(self._ready[0][3]) != self._ready[0][2]:
+            heapq.heappop(self._ready)

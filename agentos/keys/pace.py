@@ -1,0 +1,192 @@
+"""The pace of one quota: how many calls and tokens were sent, and when the next call fits. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentos.keys.leases import LearnedLimit
+
+CLOCK_GRAIN_SECONDS = 1e-6
+"""Epoch seconds as floats are exact to a quarter of this: a wake-up at the deadline must count as past it."""
+
+MINUTE_SECONDS = 60.0
+DAY_SECONDS = 86_400.0
+
+HISTORY_SECONDS = 2 * MINUTE_SECONDS
+HISTORY_LENGTH = 10_000
+"""Sends remembered for a limit that is learned later."""
+
+WindowKey = tuple[str, float]
+"""('requests' or 'tokens', window seconds)."""
+
+
+@dataclass(slots=True)
+class _Charge:
+    """One send in a window; its amount is corrected when the call's real usage is known."""
+
+    expires: float
+    amount: int
+
+
+@dataclass(slots=True)
+class _Window:
+    """At most `limit` of `what` in any `seconds`. A window of a day is the provider's calendar day."""
+
+    what: str
+    seconds: float
+    configured: int | None = None
+    learned: int | None = None
+    charges: deque[_Charge] = field(default_factory=deque)
+    total: int = 0
+
+    @property
+    def limit(self) -> int | None:
+        known = [value for value in (self.configured, self.learned) if value is not None]
+        return min(known) if known else None
+
+    @property
+    def lasts_a_day(self) -> bool:
+        return self.seconds >= DAY_SECONDS
+
+    def charge_send(self, sent: float, tokens: int, day_ends: float) -> _Charge:
+        """Count a send. Calls travel for varying times, so a little is added to the window."""
+        expires = day_ends if self.lasts_a_day else sent + self.seconds + min(0.25, 0.02 * self.seconds)
+        return self.charge(expires, tokens if self.what == "tokens" else 1)
+
+    def charge(self, expires: float, amount: int) -> _Charge:
+        entry = _Charge(expires, amount)
+        self.charges.append(entry)
+        self.total += amount
+        return entry
+
+    def correct(self, entry: _Charge, amount: int) -> None:
+        """Replace an estimate by what was used, if the send still counts."""
+        if self.charges and entry.expires >= self.charges[0].expires:
+            self.total += amount - entry.amount
+            entry.amount = amount
+
+    def opening(self, now: float, amount: int) -> float:
+        """The earliest time `amount` fits. More than the whole limit fits when the window is empty."""
+        self.forget(now)
+        limit = self.limit
+        if limit is None:
+            return now
+        excess = self.total + min(max(amount, 1), limit) - limit
+        for entry in self.charges:
+            if excess <= 0:
+                return now
+            excess -= entry.amount
+            if excess <= 0:
+                return entry.expires
+        return now
+
+    def forget(self, now: float) -> None:
+        while self.charges and self.charges[0].expires <= now + CLOCK_GRAIN_SECONDS:
+            self.total -= self.charges.popleft().amount
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What one send was counted as, to be corrected by its real token count."""
+
+    history_entry: list[float]
+    token_charges: list[tuple[_Window, _Charge]] = field(default_factory=list)
+
+
+class Pace:
+    """Keeps our sends within every known limit: sent by us, no window ever holds more than its limit."""
+
+    def __init__(self) -> None:
+        self._windows: dict[WindowKey, _Window] = {}
+        self._history: deque[list[float]] = deque(maxlen=HISTORY_LENGTH)
+        self._is_smoothed = False
+        self._last_send = -math.inf
+        self._hold_until = -math.inf
+
+    def opening(self, now: float, tokens: int) -> float:
+        """When the next call of so many tokens fits; `now` if it fits at once."""
+        opening = max(now, self._hold_until)
+        for window in self._windows.values():
+            opening = max(opening, window.opening(now, tokens if window.what == "tokens" else 1))
+            if self._is_smoothed and window.what == "requests" and window.limit and not window.lasts_a_day:
+                opening = max(opening, self._last_send + window.seconds / window.limit)
+        return opening
+
+    def depends_on_tokens(self) -> bool:
+        """Whether a smaller call might fit sooner."""
+        return any(window.what == "tokens" and window.limit is not None for window in self._windows.values())
+
+    def record_send(self, now: float, tokens: int, day_ends: float) -> Receipt:
+        """Count a call that goes now."""
+        self._last_send = now
+        receipt = Receipt([now, tokens])
+        while self._history and self._history[0][0] < now - HISTORY_SECONDS:
+            self._history.popleft()
+        self._history.append(receipt.history_entry)
+        for window in self._windows.values():
+            charge = window.charge_send(now, tokens, day_ends)
+            if window.what == "tokens":
+                receipt.token_charges.append((window, charge))
+        return receipt
+
+    def settle(self, receipt: Receipt, tokens: int) -> None:
+        """Replace the estimate of a call by the tokens it used."""
+        receipt.history_entry[1] = tokens
+        for window, charge in receipt.token_charges:
+            window.correct(charge, tokens)
+
+    def note_refusal(self, now: float) -> None:
+        """A throttle came. If it came within the known limit, the provider takes no bursts: space the calls."""
+        paced = [w for w in self._windows.values() if w.what == "requests" and w.limit is not None]
+        if paced and all(window.opening(now, 1) <= now for window in paced):
+            self._is_smoothed = True
+
+    def configure(self, limits: Mapping[WindowKey, int], day_ends: float) -> None:
+        """Take the user's limits."""
+        for key in set(self._windows) | set(limits):
+            self._window(key, day_ends).configured = limits.get(key)
+
+    def learn(self, now: float, limits: tuple[LearnedLimit, ...], day_ends: float) -> None:
+        """Take the limits a reply told. The latest word about one limit replaces the earlier one."""
+        for limit in limits:
+            if limit.value <= 0 or not limit.window_seconds > 0:
+                continue
+            self._window((limit.what, limit.window_seconds), day_ends).learned = limit.value
+            if limit.remaining == 0 and limit.resets_in_seconds is not None:
+                # The reset is when all of it is back; one call's worth is back much sooner.
+                pause = min(max(limit.resets_in_seconds, 0.0), limit.window_seconds) / limit.value
+                self._hold_until = max(self._hold_until, now + pause)
+
+    def export(self, skew: float) -> dict[str, Any]:
+        """Learned limits and what is used of the day, in wall-clock time."""
+        record: dict[str, Any] = {}
+        learned = [[w.what, w.seconds, w.learned] for w in self._windows.values() if w.learned is not None]
+        if learned:
+            record["learned"] = learned
+        days = [w for w in self._windows.values() if w.lasts_a_day and w.charges]
+        if days:
+            record["day"] = [[w.what, w.seconds, w.total, w.charges[-1].expires - skew] for w in days]
+        return record
+
+    def restore(self, now: float, skew: float, record: Mapping[str, Any], day_ends: float) -> None:
+        """Take what an earlier run learned and used of today."""
+        for what, seconds, value in record.get("learned", ()):
+            self.learn(now, (LearnedLimit(what=what, value=value, window_seconds=float(seconds)),), day_ends)
+        for what, seconds, total, ends in record.get("day", ()):
+            window = self._window((what, float(seconds)), day_ends)
+            window.forget(now)
+            if total > window.total and ends + skew > now:
+                window.charge(min(ends + skew, day_ends), total - window.total)
+
+    def _window(self, key: WindowKey, day_ends: float) -> _Window:
+        """The window, made from what was sent before its limit was known."""
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = _Window(*key)
+            for sent, tokens in self._history:
+                window.charge_send(sent, int(tokens), day_ends)
+        return window

@@ -1,0 +1,552 @@
+"""Who may use which key when. Pure: no I/O, no clock, no threads, no secrets; every method takes the time."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from agentos.keys.groups import Group, KeySpec, PooledKey
+from agentos.keys.lanes import Lane, LaneId, Waiter
+from agentos.keys.leases import (
+    Abandoned,
+    Evidence,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    Succeeded,
+    TransportFailed,
+)
+from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt
+from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
+
+OVERLOAD_BASE_SECONDS = 1.0
+OVERLOAD_CAP_SECONDS = 60.0
+CLOCK_JUMP_SECONDS = 1.0
+"""A clock that is further back than this was set back; less is threads reading it out of order."""
+PAUSE_WORTH_TELLING_SECONDS = 5.0
+"""A shorter pause, made by pacing or an overloaded provider, is the normal flow and no exhaustion."""
+REMEMBERED_LEASES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A ticket's turn has come: the key is leased to its owner until `release` with this fence."""
+
+    ticket: int
+    owner: str
+    key_name: str
+    fence: int
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllInUse:
+    """Every key that could serve is held by a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllLimited:
+    """Every valid key is limited; the first limit ends at `until`, UTC epoch seconds."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoneValid:
+    """No key can serve however long one waits. `names` are the provider's keys, none if it has none."""
+
+    names: tuple[str, ...]
+
+
+Exhaustion = AllInUse | AllLimited | NoneValid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyView:
+    """One key for people: its worst state over all models, which `reason` names."""
+
+    name: str
+    provider: str
+    group: str
+    state: str
+    """`available`, `reserved`, `rate_limited`, `out_of_quota` or `rejected`."""
+    until: float | None = None
+    """UTC epoch seconds; None when there is no end that waiting would reach."""
+    calls: int = 0
+    last_used: float | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Pause:
+    """An overloaded provider's pause."""
+
+    until: float = 0.0
+    strikes: int = 0
+    fence: int = -1
+
+
+@dataclass(slots=True)
+class _Lease:
+    key: PooledKey
+    fence: int
+    owner: str
+    model: str
+    quota: Quota
+    receipt: Receipt
+
+
+@dataclass(slots=True)
+class _Holdings:
+    """What one owner has."""
+
+    tickets: set[int] = field(default_factory=set)
+    fences: set[int] = field(default_factory=set)
+
+
+class KeyPool:
+    """Leases keys to waiting calls, in order, and learns from the evidence that comes back.
+
+    Times passed in are UTC epoch seconds. The pool survives a clock that is set back: its own time never runs
+    backwards. A call asks with `request`, gets its turn from `grants`, and ends with `release`.
+    """
+
+    def __init__(self, specs: Iterable[KeySpec], *, rng: random.Random) -> None:
+        self._rng = rng
+        self._time = -math.inf
+        self._skew = 0.0
+        """The pool's time less the caller's clock."""
+        self._keys: dict[str, PooledKey] = {}
+        self._groups: dict[str, dict[str, Group]] = defaultdict(dict)
+        self._lanes: dict[LaneId, Lane] = {}
+        self._provider_lanes: dict[str, list[Lane]] = defaultdict(list)
+        self._waiting: dict[LaneId, Lane] = {}
+        self._pauses: dict[str, _Pause] = defaultdict(_Pause)
+        self._waiters: dict[int, Waiter] = {}
+        self._leases: dict[int, _Lease] = {}
+        self._ended: OrderedDict[int, _Lease] = OrderedDict()
+        self._owners: dict[str, _Holdings] = defaultdict(_Holdings)
+        self._tickets = itertools.count(1)
+        self._turn = 0
+        self._newest_fence = 0
+        self._day_ends: dict[str, float] = {}
+        for spec in specs:
+            self._attach(spec)
+
+    def request(self, now: float, *, owner: str, provider: str, model: str, estimated_tokens: int = 0) -> int:
+        """Join the queue of (provider, model). Returns the ticket that a later grant names."""
+        self._advance(now)
+        lane = self._lane((provider, model))
+        waiter = Waiter(next(self._tickets), owner, (provider, model), max(estimated_tokens, 0))
+        lane.waiters[waiter.ticket] = waiter
+        self._waiting[provider, model] = lane
+        self._waiters[waiter.ticket] = waiter
+        self._owners[owner].tickets.add(waiter.ticket)
+        return waiter.ticket
+
+    def cancel(self, now: float, ticket: int) -> None:
+        """Leave the queue. A ticket already granted or unknown is no error."""
+        self._advance(now)
+        waiter = self._waiters.get(ticket)
+        if waiter is not None:
+            self._remove_waiter(waiter)
+
+    def grants(self, now: float) -> list[Grant]:
+        """Give out what can be given now: each queue in order, the longest waiting head first for a shared key."""
+        time = self._advance(now)
+        heads = [(lane.head.ticket, lane_id) for lane_id, lane in self._waiting.items() if self._may_go(time, lane)]
+        heapq.heapify(heads)
+        granted = []
+        while heads:
+            _, lane_id = heapq.heappop(heads)
+            lane = self._lanes[lane_id]
+            grant = self._serve_head(time, lane)
+            if grant is None:
+                continue
+            granted.append(grant)
+            if lane.waiters:
+                heapq.heappush(heads, (lane.head.ticket, lane_id))
+        return granted
+
+    def release(self, now: float, key_name: str, fence: int, evidence: Evidence) -> bool:
+        """End a lease with what its call showed. False if the fence is stale; its evidence counts all the same."""
+        time = self._advance(now)
+        lease = self._leases.get(fence)
+        if lease is None or lease.key.spec.name != key_name:
+            stale = self._ended.get(fence)
+            if stale is not None and stale.key.spec.name == key_name:
+                self._weigh(time, stale, evidence)
+            return False
+        self._end_lease(lease)
+        self._weigh(time, lease, evidence)
+        self._ready_group_of(lease)
+        return True
+
+    def drop_owner(self, now: float, owner: str) -> None:
+        """The owner is gone: its leases come back as abandoned and its waiters vanish."""
+        self._advance(now)
+        holdings = self._owners.pop(owner, None)
+        if holdings is None:
+            return
+        for ticket in holdings.tickets:
+            self._remove_waiter(self._waiters[ticket])
+        for fence in sorted(holdings.fences):
+            self.release(now, self._leases[fence].key.spec.name, fence, Abandoned())
+        self._owners.pop(owner, None)
+
+    def replace_keys(
+        self, now: float, specs: Iterable[KeySpec], changed_secrets: frozenset[str] = frozenset()
+    ) -> None:
+        """Take a new set of keys. Leases of removed keys run out; a new secret lifts its key's rejection."""
+        time = self._advance(now)
+        wanted = {spec.name: spec for spec in specs}
+        for name, key in self._keys.items():
+            if not key.is_removed and wanted.get(name) != key.spec:
+                self._detach(key)
+        for order, (name, spec) in enumerate(wanted.items()):
+            is_new = name not in self._keys
+            if is_new or self._keys[name].is_removed:
+                self._attach(spec)
+            self._keys[name].order = order
+            if name in changed_secrets:
+                self._keys[name].secret_fence = self._newest_fence
+            if is_new or name in changed_secrets:
+                self._lift(time, self._keys[name], only_for_good=True)
+        for name in [name for name, key in self._keys.items() if key.is_removed and not key.in_use]:
+            del self._keys[name]
+
+    def reset(self, now: float, key_name: str) -> None:
+        """The user's word: forget the key's rejection and its group's limits."""
+        time = self._advance(now)
+        self._lift(time, self._keys[key_name], only_for_good=False)
+
+    def next_wake(self, now: float) -> float | None:
+        """The earliest time at which `grants` could give something new; None if only a release could bring it."""
+        time = self._advance(now)
+        openings = (self._lane_opening(time, lane) for lane in self._waiting.values())
+        earliest = min(openings, default=math.inf)
+        return None if math.isinf(earliest) else max(earliest, time) - self._skew
+
+    def exhaustion(self, now: float, provider: str, model: str) -> Exhaustion | None:
+        """Why a call would have to wait; None if it can go now or after a moment's pacing."""
+        time = self._advance(now)
+        serving = [
+            (group, quota)
+            for group, quota in self._quotas(provider, model)
+            if group.has_valid_key and not (quota and quota.never_resets)
+        ]
+        if not serving:
+            return NoneValid(tuple(key.spec.name for key in self._current_keys() if key.spec.provider == provider))
+        pause_ends = self._pauses[provider].until if provider in self._pauses else 0.0
+        limits_end, is_in_use = math.inf, False
+        for group, quota in serving:
+            closed_until = max(pause_ends, self._closed_until(time, quota))
+            if closed_until > time:
+                limits_end = min(limits_end, closed_until)
+            elif (quota is not None and quota.probe_fence is not None) or group.free_key() is None:
+                is_in_use = True
+            else:
+                return None
+        return AllInUse() if is_in_use else AllLimited(limits_end - self._skew)
+
+    def usable_slots(self, now: float, provider: str, model: str) -> int:
+        """How many calls the keys can carry at once: all of an open group, one of a group that is reopening."""
+        time = self._advance(now)
+        slots = 0
+        for group, quota in self._quotas(provider, model):
+            if quota is not None and quota.is_limited(time):
+                continue
+            carried = sum(key.spec.max_concurrent for key in group.keys.values() if key.is_valid)
+            slots += min(carried, 1) if quota is not None and quota.is_reopening else carried
+        return slots
+
+    def snapshot(self, now: float) -> list[KeyView]:
+        """Every key, in the order given."""
+        time = self._advance(now)
+        return [self._view(time, key) for key in self._current_keys()]
+
+    def export_limits(self) -> dict[str, Any]:
+        """What the next run should know, as plain data: {key name: {"rejected", "models": {model: record}}}."""
+        exported: dict[str, Any] = {}
+        for key in self._current_keys():
+            group = self._group_of(key)
+            models = {model: quota.export(self._skew) for model, quota in group.quotas.items()}
+            record: dict[str, Any] = {"models": {model: known for model, known in models.items() if known}}
+            if key.rejection is not None:
+                record["rejected"] = key.rejection
+            if key.last_used is not None:
+                record["last_used"] = key.last_used - self._skew
+            if len(record) > 1 or record["models"]:
+                exported[key.spec.name] = record
+        return exported
+
+    def import_limits(self, now: float, limits: Mapping[str, Any]) -> None:
+        """Take what `export_limits` gave in an earlier run. Only ever closes; unknown keys are ignored."""
+        time = self._advance(now)
+        for name, record in limits.items():
+            key = self._keys.get(name)
+            if key is None or key.is_removed:
+                continue
+            if record.get("rejected") is not None:
+                key.rejection = str(record["rejected"])
+            if key.last_used is None and record.get("last_used") is not None:
+                key.last_used = min(float(record["last_used"]) + self._skew, time)
+            group = self._group_of(key)
+            for model, known in record.get("models", {}).items():
+                self._quota(group, model).restore(time, self._skew, known, self._day_end(key.spec.provider))
+
+    def _advance(self, now: float) -> float:
+        """The pool's own time: the caller's clock, but for jumps backwards."""
+        time = now + self._skew
+        if time < self._time:
+            if time < self._time - CLOCK_JUMP_SECONDS:
+                self._skew += self._time - time
+            time = self._time
+        self._time = time
+        return time
+
+    def _day_end(self, provider: str) -> float:
+        """When the provider's day ends, in the pool's time. Computed once a day: it is asked for every call."""
+        end = self._day_ends.get(provider, -math.inf)
+        if not self._time < end <= self._time + 1.1 * DAY_SECONDS:
+            end = next_day_reset(provider, self._time - self._skew) + self._skew
+            self._day_ends[provider] = end
+        return end
+
+    def _current_keys(self) -> list[PooledKey]:
+        return sorted((key for key in self._keys.values() if not key.is_removed), key=lambda key: key.order)
+
+    def _group_of(self, key: PooledKey) -> Group:
+        return self._groups[key.spec.provider][key.spec.group]
+
+    def _quota(self, group: Group, model: str) -> Quota:
+        quota = group.quotas.get(model)
+        if quota is None:
+            quota = group.quotas[model] = Quota()
+            quota.pace.configure(group.configured_limits(), self._day_end(group.id[0]))
+        return quota
+
+    def _quotas(self, provider: str, model: str) -> Iterator[tuple[Group, Quota | None]]:
+        for group in self._groups.get(provider, {}).values():
+            yield group, group.quotas.get(model)
+
+    def _lane(self, lane_id: LaneId) -> Lane:
+        lane = self._lanes.get(lane_id)
+        if lane is None:
+            lane = self._lanes[lane_id] = Lane(lane_id)
+            self._provider_lanes[lane.provider].append(lane)
+            for group in self._groups.get(lane.provider, {}).values():
+                lane.make_ready(group, self._quota(group, lane.model).last_limited)
+        return lane
+
+    def _lane_opening(self, time: float, lane: Lane) -> float:
+        pause_ends = self._pauses[lane.provider].until if lane.provider in self._pauses else 0.0
+        return max(lane.opening(time), pause_ends)
+
+    def _may_go(self, time: float, lane: Lane) -> bool:
+        lane.wake(time, self._groups.get(lane.provider, {}))
+        return self._lane_opening(time, lane) <= time + CLOCK_GRAIN_SECONDS
+
+    def _serve_head(self, time: float, lane: Lane) -> Grant | None:
+        """Try the ready groups in order for the first waiter. Those that cannot serve sleep or await an event."""
+        groups = self._groups.get(lane.provider, {})
+        lane.wake(time, groups)
+        while (group := lane.pop_ready(groups)) is not None:
+            key = group.free_key()
+            quota = group.quotas[lane.model]
+            opening = quota.opening(time, lane.head.tokens) if key is not None else math.inf
+            if key is not None and opening <= time + CLOCK_GRAIN_SECONDS:
+                grant = self._lease(time, lane, group, key)
+                lane.make_ready(group, quota.last_limited)
+                return grant
+            if not math.isinf(opening):
+                tokens = lane.head.tokens if quota.pace.depends_on_tokens() else None
+                lane.put_to_sleep(group.id[1], opening, tokens)
+        return None
+
+    def _lease(self, time: float, lane: Lane, group: Group, key: PooledKey) -> Grant:
+        waiter = lane.head
+        self._remove_waiter(waiter)
+        self._newest_fence += 1
+        self._turn += 1
+        fence = self._newest_fence
+        key.in_use += 1
+        key.calls += 1
+        key.last_used = time
+        key.used_turn = group.used_turn = self._turn
+        quota = group.quotas[lane.model]
+        receipt = quota.record_send(time, fence, waiter.tokens, self._day_end(lane.provider))
+        self._leases[fence] = _Lease(key, fence, waiter.owner, lane.model, quota, receipt)
+        self._owners[waiter.owner].fences.add(fence)
+        return Grant(
+            ticket=waiter.ticket,
+            owner=waiter.owner,
+            key_name=key.spec.name,
+            fence=fence,
+            provider=lane.provider,
+            model=lane.model,
+        )
+
+    def _remove_waiter(self, waiter: Waiter) -> None:
+        lane = self._lanes[waiter.lane_id]
+        del lane.waiters[waiter.ticket]
+        del self._waiters[waiter.ticket]
+        if not lane.waiters:
+            del self._waiting[waiter.lane_id]
+        holdings = self._owners.get(waiter.owner)
+        if holdings is not None:
+            holdings.tickets.discard(waiter.ticket)
+            self._forget_idle(waiter.owner, holdings)
+
+    def _end_lease(self, lease: _Lease) -> None:
+        del self._leases[lease.fence]
+        self._ended[lease.fence] = lease
+        if len(self._ended) > REMEMBERED_LEASES:
+            self._ended.popitem(last=False)
+        key = lease.key
+        key.in_use -= 1
+        if key.is_removed:
+            if key.in_use == 0 and self._keys.get(key.spec.name) is key:
+                del self._keys[key.spec.name]
+        else:
+            self._group_of(key).list_if_free(key)
+        holdings = self._owners.get(lease.owner)
+        if holdings is not None:
+            holdings.fences.discard(lease.fence)
+            self._forget_idle(lease.owner, holdings)
+
+    def _forget_idle(self, owner: str, holdings: _Holdings) -> None:
+        if not holdings.tickets and not holdings.fences:
+            self._owners.pop(owner, None)
+
+    def _ready_group_of(self, lease: _Lease) -> None:
+        """After a release: its own queue may go on, and so may others that wait for a key of the group."""
+        key = lease.key
+        group = self._groups.get(key.spec.provider, {}).get(key.spec.group)
+        if group is None:
+            return
+        for lane in self._provider_lanes.get(key.spec.provider, ()):
+            if lane.model == lease.model or lane.is_waiting_for_event(key.spec.group):
+                lane.make_ready(group, group.quotas[lane.model].last_limited)
+
+    def _ready_everywhere(self, group: Group) -> None:
+        for lane in self._provider_lanes.get(group.id[0], ()):
+            lane.make_ready(group, self._quota(group, lane.model).last_limited)
+
+    def _weigh(self, time: float, lease: _Lease, evidence: Evidence) -> None:
+        """Learn from a call: limits are the quota's, rejection the key's, overload the provider's."""
+        quota, fence, provider = lease.quota, lease.fence, lease.key.spec.provider
+        match evidence:
+            case Succeeded(usage=usage, limits=limits):
+                quota.pace.settle(lease.receipt, usage.input_tokens + usage.output_tokens)
+                quota.pace.learn(time, limits, self._day_end(provider))
+                quota.finish_probe(time, fence, succeeded=True)
+                self._end_overload(fence, provider)
+            case RateLimited(limits=limits):
+                quota.pace.learn(time, limits, self._day_end(provider))
+                quota.limit_rate(time, fence, self._newest_fence, evidence, self._rng)
+            case QuotaSpent():
+                quota.spend(time, fence, self._newest_fence, evidence, self._day_end(provider))
+            case Rejected(reason=reason):
+                if fence > lease.key.secret_fence:
+                    lease.key.rejection = reason
+                quota.finish_probe(time, fence, succeeded=False)
+            case Overloaded():
+                self._pause_provider(time, fence, provider, evidence)
+                quota.finish_probe(time, fence, succeeded=False)
+            case TransportFailed() | RequestFailed() | Abandoned():
+                quota.finish_probe(time, fence, succeeded=False)
+            case _:
+                assert_never(evidence)
+
+    def _pause_provider(self, time: float, fence: int, provider: str, said: Overloaded) -> None:
+        pause = self._pauses[provider]
+        if fence > pause.fence:
+            pause.fence = self._newest_fence
+            pause.strikes += 1
+        backoff = min(OVERLOAD_BASE_SECONDS * 2.0 ** min(pause.strikes - 1, 30), OVERLOAD_CAP_SECONDS)
+        wait = max(clean_delay(said.retry_after_seconds) or 0.0, backoff)
+        pause.until = max(pause.until, time + wait + self._rng.uniform(0.0, 0.25 * backoff))
+
+    def _end_overload(self, fence: int, provider: str) -> None:
+        """A call that began after the pause went well: the next overload starts small again."""
+        pause = self._pauses.get(provider)
+        if pause is not None and fence > pause.fence:
+            pause.strikes = 0
+
+    def _closed_until(self, time: float, quota: Quota | None) -> float:
+        """The end of a limit, or of a pause by pacing that is long enough to tell of; else 0."""
+        if quota is None:
+            return 0.0
+        if quota.is_limited(time):
+            return quota.until
+        paced_until = quota.pace.opening(time, 1)
+        return paced_until if paced_until > time + PAUSE_WORTH_TELLING_SECONDS else 0.0
+
+    def _attach(self, spec: KeySpec) -> None:
+        """Put a key to its group. One that comes back while its old leases run out keeps counting them."""
+        key = self._keys.get(spec.name)
+        if key is None:
+            key = self._keys[spec.name] = PooledKey(spec, order=len(self._keys))
+        key.spec, key.is_removed = spec, False
+        group = self._groups[spec.provider].get(spec.group)
+        if group is None:
+            group = self._groups[spec.provider][spec.group] = Group((spec.provider, spec.group))
+        group.keys[spec.name] = key
+        group.list_if_free(key)
+        self._reconfigure(group)
+        self._ready_everywhere(group)
+
+    def _detach(self, key: PooledKey) -> None:
+        """Its group stays, with what is known of its quota: keys may come back to it."""
+        key.is_removed = True
+        group = self._group_of(key)
+        del group.keys[key.spec.name]
+        self._reconfigure(group)
+
+    def _reconfigure(self, group: Group) -> None:
+        limits = group.configured_limits()
+        for quota in group.quotas.values():
+            quota.pace.configure(limits, self._day_end(group.id[0]))
+
+    def _lift(self, time: float, key: PooledKey, *, only_for_good: bool) -> None:
+        """Give a key another chance: it may be paid for or replaced. Limits that end by themselves may stay."""
+        key.rejection = None
+        group = self._group_of(key)
+        group.list_if_free(key)
+        for quota in group.quotas.values():
+            if quota.never_resets or not only_for_good:
+                quota.reopen(time)
+        self._ready_everywhere(group)
+
+    def _view(self, time: float, key: PooledKey) -> KeyView:
+        state, until, reason = "available", None, ""
+        limits = [(model, q) for model, q in self._group_of(key).quotas.items() if q.is_limited(time)]
+        if key.rejection is not None:
+            state, reason = "rejected", key.rejection
+        elif limits:
+            model, worst = max(limits, key=lambda limit: (limit[1].never_resets, limit[1].until))
+            state = LimitKind.RATE.value if worst.kind is None else worst.kind.value
+            until = None if worst.never_resets else worst.until - self._skew
+            reason = f"{model}: {worst.reason}" if worst.reason else model
+        elif key.in_use:
+            state = "reserved"
+        return KeyView(
+            name=key.spec.name,
+            provider=key.spec.provider,
+            group=key.spec.group,
+            state=state,
+            until=until,
+            calls=key.calls,
+            last_used=None if key.last_used is None else key.last_used - self._skew,
+            reason=reason,
+        )

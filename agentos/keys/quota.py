@@ -1,0 +1,192 @@
+"""What is known of one quota, a (group, model): until when it is closed and how it reopens. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from agentos.keys.leases import QuotaSpent, RateLimited
+from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Pace, Receipt
+
+BACKOFF_BASE_SECONDS = 2.0
+BACKOFF_CAP_SECONDS = 300.0
+LONGEST_LIMIT_SECONDS = 40 * DAY_SECONDS
+"""A monthly spend limit is the longest wait a provider means; more is a broken number."""
+
+DAILY_PROBES = 3
+FIRST_DAILY_PROBE_SECONDS = 3_600.0
+
+
+class LimitKind(Enum):
+    """Why a quota is closed."""
+
+    RATE = "rate_limited"
+    QUOTA = "out_of_quota"
+
+
+@lru_cache(maxsize=8)
+def _day_zone(provider: str) -> tzinfo:
+    if provider != "google":
+        return UTC
+    try:
+        return ZoneInfo("America/Los_Angeles")
+    except ZoneInfoNotFoundError:
+        # Without a time zone database: Pacific standard time resets at or after the real midnight, never before.
+        return timezone(timedelta(hours=-8))
+
+
+def next_day_reset(provider: str, wall_now: float) -> float:
+    """The next instant the provider's day begins: Google's at midnight in California, others' at midnight UTC."""
+    zone = _day_zone(provider)
+    tomorrow = datetime.fromtimestamp(wall_now, zone).date() + timedelta(days=1)
+    return datetime.combine(tomorrow, time.min, zone).timestamp()
+
+
+def clean_delay(seconds: float | None) -> float | None:
+    """A provider's delay as a number that can be waited; None if it is not one."""
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    return min(max(seconds, 0.0), LONGEST_LIMIT_SECONDS)
+
+
+class Quota:
+    """One (group, model) of a provider. All times are the pool's own, which never run backwards."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.until = 0.0
+        self.kind: LimitKind | None = None
+        self.reason = ""
+        self.never_resets = False
+        self.is_reopening = False
+        """A limit was hit and no call has succeeded since: one probe at a time."""
+        self.probe_fence: int | None = None
+        self.last_limited = -math.inf
+        self.changed: float | None = None
+        """When the provider last showed this quota open or closed."""
+        self._strikes = 0
+        self._limit_fence = -1
+        self._next_daily_probe = math.inf
+        self._daily_probes_left = 0
+
+    def is_limited(self, now: float) -> bool:
+        """Closed by the provider's word, for now or for good."""
+        return self.never_resets or (self.is_reopening and self.until > now + CLOCK_GRAIN_SECONDS)
+
+    def opening(self, now: float, tokens: int) -> float:
+        """When the next call may go: `now` for at once, infinity if only an event can tell."""
+        if self.never_resets or self.probe_fence is not None:
+            return math.inf
+        if self.is_reopening:
+            gate = min(self.until, self._next_daily_probe)
+            if gate > now + CLOCK_GRAIN_SECONDS:
+                return gate
+        return self.pace.opening(now, tokens)
+
+    def record_send(self, now: float, fence: int, tokens: int, day_ends: float) -> Receipt:
+        """Count a call that goes now; while reopening it is the probe."""
+        if self.is_reopening:
+            self.probe_fence = fence
+            if self.until > now + CLOCK_GRAIN_SECONDS:
+                self._daily_probes_left -= 1
+                self._plan_daily_probe(now)
+        return self.pace.record_send(now, tokens, day_ends)
+
+    def limit_rate(self, now: float, fence: int, newest_fence: int, said: RateLimited, rng: random.Random) -> None:
+        """A throttle. The provider's own wait counts, else a backoff; a failed probe doubles the least wait.
+
+        Calls that were under way together are one strike. A deadline only ever moves later.
+        """
+        if fence > self._limit_fence:
+            self._strikes += 1 if self.is_reopening else 0
+            self._limit_fence = newest_fence
+        delay = clean_delay(said.retry_after_seconds)
+        backoff = min(BACKOFF_BASE_SECONDS * 2.0 ** min(self._strikes, 30), BACKOFF_CAP_SECONDS)
+        wait = backoff if delay is None else max(delay, backoff if self._strikes else 0.0)
+        deadline = now + wait + rng.uniform(0.0, min(wait * (0.25 if delay is None else 0.05), 1.0))
+        if self.kind is LimitKind.QUOTA and self.until > now:
+            self._next_daily_probe = max(self._next_daily_probe, deadline)
+        else:
+            self.kind, self.reason, self._next_daily_probe = LimitKind.RATE, "", math.inf
+        self._close(now, fence, deadline)
+        self.pace.note_refusal(now)
+
+    def spend(self, now: float, fence: int, newest_fence: int, said: QuotaSpent, day_ends: float) -> None:
+        """Out for the day, for a stated time, or until the user acts."""
+        self._limit_fence = max(self._limit_fence, newest_fence)
+        if self.kind is not LimitKind.QUOTA or self.until <= now + CLOCK_GRAIN_SECONDS:
+            self._daily_probes_left = DAILY_PROBES
+        self.kind, self.reason = LimitKind.QUOTA, said.reason
+        if said.never_resets:
+            self.never_resets = True
+            self._close(now, fence, self.until)
+            return
+        delay = clean_delay(said.resets_in_seconds)
+        self._close(now, fence, day_ends if delay is None else now + delay)
+        self._plan_daily_probe(now)
+
+    def finish_probe(self, now: float, fence: int, *, succeeded: bool) -> None:
+        """The probe came back without a new limit: success opens, anything else lets the next probe go."""
+        if self.probe_fence != fence:
+            return
+        self.probe_fence = None
+        if succeeded:
+            self.reopen(now)
+
+    def reopen(self, now: float) -> None:
+        """Open as if never limited; the pace stays."""
+        self.until, self.kind, self.reason = 0.0, None, ""
+        self.never_resets = self.is_reopening = False
+        self._strikes = 0
+        self._next_daily_probe, self._daily_probes_left = math.inf, 0
+        self.changed = now
+
+    def export(self, skew: float) -> dict[str, Any]:
+        """Plain data in wall-clock time; empty if there is nothing to remember."""
+        record = self.pace.export(skew)
+        if self.changed is not None:
+            record["changed"] = self.changed - skew
+        if self.is_reopening and self.kind is not None:
+            record |= {"kind": self.kind.value, "until": self.until - skew, "reason": self.reason}
+            record |= {"never_resets": self.never_resets, "daily_probes_left": self._daily_probes_left}
+            if math.isfinite(self._next_daily_probe):
+                record["next_daily_probe"] = self._next_daily_probe - skew
+        return record
+
+    def restore(self, now: float, skew: float, record: Mapping[str, Any], day_ends: float) -> None:
+        """Take what an earlier run knew: only ever closes longer. A limit that has ended is not restored."""
+        self.pace.restore(now, skew, record, day_ends)
+        if "kind" not in record:
+            return
+        until = float(record["until"]) + skew
+        never_resets = bool(record.get("never_resets"))
+        if until <= now and not never_resets:
+            return
+        if until >= self.until or never_resets:
+            self.kind, self.reason = LimitKind(record["kind"]), str(record.get("reason", ""))
+            self._daily_probes_left = int(record.get("daily_probes_left", 0))
+            self._next_daily_probe = float(record.get("next_daily_probe", math.inf)) + skew
+        self.until = max(self.until, until)
+        self.never_resets = self.never_resets or never_resets
+        self.is_reopening = True
+        self.changed = max(self.changed or 0.0, min(float(record.get("changed", now - skew)) + skew, now))
+        self.last_limited = max(self.last_limited, self.changed)
+
+    def _close(self, now: float, fence: int, deadline: float) -> None:
+        self.until = max(self.until, deadline)
+        self.is_reopening = True
+        self.last_limited = self.changed = now
+        if self.probe_fence == fence:
+            self.probe_fence = None
+
+    def _plan_daily_probe(self, now: float) -> None:
+        """Space the probes left over the rest of the wait, none within the first hour."""
+        left = self.until - now
+        pause = max(FIRST_DAILY_PROBE_SECONDS, left / (self._daily_probes_left + 1))
+        self._next_daily_probe = now + pause if self._daily_probes_left > 0 and pause < left else math.inf
