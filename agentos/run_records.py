@@ -11,15 +11,16 @@ import fcntl
 import os
 import re
 import shutil
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from agentos.errors import UsageError
-from agentos.events import ItemEnded, RunStarted, Stamped, type_name
+from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, type_name
 from agentos.paths import runs_dir
 from agentos.record_format import RunSummary, parse_record, parse_summary
 
@@ -32,13 +33,17 @@ KEPT_DAYS = 30
 State = Literal["live", "finished", "interrupted", "unfinished"]
 """`interrupted`: ended in good order with items left. `unfinished`: died without a summary."""
 
+INTERRUPTED = "interrupted"
+"""The outcome of an item that goes on in a later run: it is left, not counted."""
+POLL_SECONDS = 0.1
+
 _RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _DOOMED = ".pruned-"
 _LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
 _RUNS_FOR_ESTIMATES = 20
 _DURATIONS_FOR_ESTIMATES = 500
-_OUTCOMES_WITHOUT_DURATION = ("failed", "skipped", "interrupted")
+_OUTCOMES_WITHOUT_DURATION = ("failed", "skipped", INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,21 @@ class Run:
     wall_seconds: float | None = None
     """None as long as the run has not ended."""
     exit_code: int | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "run": self.run_id,
+            "state": self.state,
+            "run_dir": str(self.run_dir),
+            "workflow": self.workflow,
+            "project_dir": self.project_dir,
+            "started": self.started,
+            "total": self.total,
+            "counts": dict(self.counts),
+            "wall_seconds": self.wall_seconds,
+            "exit_code": self.exit_code,
+        }
 
 
 def create_run_dir(now: datetime) -> Path:
@@ -146,7 +166,7 @@ def _run_from_audit(run_dir: Path) -> Run:
         match stamped.event:
             case RunStarted(workflow=workflow, project_dir=project_dir, items=items):
                 run = replace(run, workflow=workflow, project_dir=project_dir, total=len(items), started=stamped.time)
-            case ItemEnded(outcome=outcome):
+            case ItemEnded(outcome=outcome) if outcome != INTERRUPTED:
                 counts[outcome] += 1
     return replace(run, counts=dict(counts))
 
@@ -237,3 +257,31 @@ def read_audit(run_dir: Path, kinds: Sequence[str] = ()) -> Iterator[Stamped]:
                     yield stamped
     except FileNotFoundError:
         return
+
+
+def follow_audit(run_dir: Path, sleep: Callable[[float], object] = time.sleep) -> Iterator[Stamped]:
+    """The run's records, past ones first, then as they are written: until its last, or until nobody can write more."""
+    rest, offset = b"", 0
+    while True:
+        # Asked before reading: what a dying run wrote last is then still read.
+        can_grow = is_live(run_dir)
+        chunk = _read_from(run_dir / AUDIT_NAME, offset)
+        offset += len(chunk)
+        *whole, rest = (rest + chunk).split(b"\n")
+        for stamped in filter(None, map(parse_record, whole)):
+            yield stamped
+            if isinstance(stamped.event, RunEnded):
+                return
+        if not chunk:
+            if not can_grow:
+                return
+            sleep(POLL_SECONDS)
+
+
+def _read_from(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(1 << 20)
+    except FileNotFoundError:
+        return b""

@@ -18,13 +18,12 @@ from agentos.events import (
     StopRequested,
 )
 from agentos.reporters.words import LabelOf
+from agentos.run_records import INTERRUPTED
 
 BAR_WIDTH = 10
 ENDED_BEFORE_ESTIMATE = 2
 # Of a normal distribution: the range holds in about four of five runs.
 _SPREAD = 1.28
-_NEVER_RAN = ("skipped",)
-_NOT_COMPLETE = ("interrupted",)
 
 
 @dataclass(slots=True)
@@ -126,9 +125,9 @@ class Progress:
 
     def _end(self, event: ItemEnded) -> None:
         self._running.pop(event.item_id, None)
-        if event.outcome not in _NOT_COMPLETE:
+        if event.outcome != INTERRUPTED:
             self.ended += 1
-            if event.outcome not in _NEVER_RAN:
+            if event.outcome != "skipped":
                 self._finished.add(event.seconds)
 
     @property

@@ -22,7 +22,7 @@ from agentos.reporters.words import (
     listed,
     one_line,
 )
-from agentos.run_records import SUMMARY_NAME
+from agentos.run_records import INTERRUPTED, SUMMARY_NAME
 
 
 class Summary:
@@ -70,9 +70,10 @@ class Summary:
 
     def _end_so_far(self) -> RunEnded:
         planned = self._start.items if self._start else ()
+        ended = {item.id: item.outcome for item in self._items.values() if item.outcome != INTERRUPTED}
         return RunEnded(
-            counts=Counter(item.outcome for item in self._items.values()),
-            left=tuple(item_id for item_id in planned if item_id not in self._items),
+            counts=Counter(ended.values()),
+            left=tuple(item_id for item_id in planned if item_id not in ended),
             wall_seconds=_seconds_between(self._started, self._latest),
             item_seconds=sum(item.seconds for item in self._items.values()),
             exit_code=0,

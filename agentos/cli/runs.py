@@ -1,0 +1,143 @@
+"""`agentos runs`: lists, shows, follows and prunes runs, past and live. Reads run records and nothing else."""
+
+# The verbs import what they need: every command builds this parser, few run it.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentos.errors import ExitCode
+
+if TYPE_CHECKING:
+    from agentos.record_format import RunSummary
+
+_UNLIMITED = 1_000_000
+_PRUNE_HELP = "remove ended runs beyond the newest 100 or older than 30 days; unfinished runs are always kept"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `runs` and its verbs; the parsed arguments carry `handler`."""
+    parser = subparsers.add_parser("runs", help="list, show, follow and prune runs", description=__doc__)
+    parser.set_defaults(handler=run)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    verbs = parser.add_subparsers(dest="runs_verb", metavar="VERB")
+
+    show = verbs.add_parser("show", help="how one run went, or stands")
+    _add_run_argument(show)
+    # Without a default of its own: `runs --json show RUN` must not be undone by it.
+    show.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of words")
+
+    follow = verbs.add_parser("follow", help="what happened so far, then what happens, until the run ends")
+    _add_run_argument(follow)
+
+    prune = verbs.add_parser("prune", help=_PRUNE_HELP, description=_PRUNE_HELP)
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+
+
+def _add_run_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_id", metavar="RUN", help="a run's id, the beginning of one, or 'last'")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the parsed arguments say and return the exit code. An unknown run raises UsageError."""
+    match args.runs_verb:
+        case "show":
+            return _show(args.run_id, as_json=args.json)
+        case "follow":
+            return _follow(args.run_id)
+        case "prune":
+            return _prune(is_dry=args.dry_run)
+        case _:
+            return _list(as_json=args.json)
+
+
+def _list(*, as_json: bool) -> int:
+    from agentos.paths import runs_dir
+    from agentos.reporters.run_tables import list_lines
+    from agentos.run_records import list_runs
+
+    runs = list_runs()
+    if as_json:
+        _print([json.dumps([each.to_document() for each in runs], indent=1)])
+    else:
+        _print(list_lines(runs, _columns()) if runs else [f"No runs yet under {runs_dir()}"])
+    return ExitCode.OK
+
+
+def _show(run_id: str, *, as_json: bool) -> int:
+    from agentos.reporters.run_tables import show_lines
+    from agentos.run_records import find_run, load_run, read_summary
+
+    run_dir = find_run(run_id)
+    shown = load_run(run_dir)
+    summary = read_summary(run_dir) or _summary_so_far(run_dir)
+    if as_json:
+        _print([json.dumps({**summary.to_document(), **shown.to_document()}, indent=1)])
+    else:
+        _print(show_lines(shown, summary, _columns()))
+    return ExitCode.OK
+
+
+def _summary_so_far(run_dir: Path) -> RunSummary:
+    from agentos.reporters.summary import Summary
+    from agentos.run_records import read_audit
+
+    summary = Summary()
+    for stamped in read_audit(run_dir):
+        summary.add(stamped)
+    return summary.result()
+
+
+def _follow(run_id: str) -> int:
+    from agentos.events import RunEnded
+    from agentos.reporters.console import ConsoleReporter
+    from agentos.run_records import find_run, follow_audit
+
+    run_dir = find_run(run_id)
+    reporter = ConsoleReporter(_StandardOutput(), is_terminal=False, columns=_columns, colour=False, run_dir=run_dir)
+    try:
+        for stamped in follow_audit(run_dir):
+            reporter.handle(stamped)
+            if isinstance(stamped.event, RunEnded):
+                return ExitCode.OK
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    _print([f"[COORDINATOR] Run {run_dir.name} did not come to its end: no process of it is alive"])
+    return ExitCode.ITEM_FAILED
+
+
+def _prune(*, is_dry: bool) -> int:
+    from datetime import UTC, datetime
+
+    from agentos.run_records import prunable, prune
+
+    now = datetime.now(UTC)
+    run_ids = [run_dir.name for run_dir in prunable(now)] if is_dry else prune(now)
+    _print([*run_ids, f"{len(run_ids)} {'to remove' if is_dry else 'removed'}"])
+    return ExitCode.OK
+
+
+class _StandardOutput:
+    def write(self, data: bytes, /) -> None:
+        sys.stdout.write(data.decode(errors="replace"))
+        sys.stdout.flush()
+
+
+def _print(texts: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{text}\n" for text in texts))
+    sys.stdout.flush()
+
+
+def _columns() -> int:
+    """The window's width; in a pipe, no limit."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return _UNLIMITED
+    return shutil.get_terminal_size().columns

@@ -1,0 +1,81 @@
+"""Past and live runs as people read them: the list of runs, and one run in detail. Pure: records in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from agentos.record_format import ItemSummary, RunSummary
+from agentos.reporters.progress import bar
+from agentos.reporters.summary import summary_lines
+from agentos.reporters.words import LabelOf, counted, counts_in_words, duration, labels_with, one_line, outcome_words
+from agentos.run_records import Run
+
+_RUN_HEADINGS = ("RUN", "STATE", "ENDED", "WORKFLOW", "STARTED", "TIME", "RESULT", "PROJECT")
+_ITEM_HEADINGS = ("ITEM", "OUTCOME", "TIME", "", "REASON")
+
+
+def list_lines(runs: Sequence[Run], columns: int) -> list[str]:
+    """The runs as a table no wider than the window."""
+    return [_fitted(line, columns) for line in _aligned([_RUN_HEADINGS, *(_run_row(run) for run in runs)])]
+
+
+def show_lines(run: Run, summary: RunSummary, columns: int) -> list[str]:
+    """One run in words no wider than the window: what it is, its items, how it went."""
+    ended = sum(run.counts.values())
+    heading = [
+        f"Run {run.run_id}: {run.state}",
+        f"{one_line(run.workflow) or 'nothing'} in {one_line(run.project_dir)}, started {_local_time(run.started)}",
+        f"{bar(ended, run.total)} {ended}/{run.total} workflows complete",
+    ]
+    table = [*heading, *_item_table(summary)]
+    # How it went has paths and commands to copy: a terminal may wrap those, nothing cuts them.
+    return [*(_fitted(line, columns) for line in table), *summary_lines(summary, run.run_dir)]
+
+
+def _run_row(run: Run) -> tuple[str, ...]:
+    return (
+        run.run_id,
+        run.state,
+        f"{sum(run.counts.values())}/{run.total}",
+        one_line(run.workflow, longest=30),
+        _local_time(run.started),
+        "" if run.wall_seconds is None else duration(run.wall_seconds),
+        counts_in_words(run.counts) if run.counts else "",
+        one_line(Path(run.project_dir).name, longest=40),
+    )
+
+
+def _item_table(summary: RunSummary) -> list[str]:
+    if not summary.items:
+        return []
+    label_of = labels_with(summary.label_prefix)
+    return _aligned([_ITEM_HEADINGS, *(_item_row(item, label_of) for item in summary.items)])
+
+
+def _item_row(item: ItemSummary, label_of: LabelOf) -> tuple[str, ...]:
+    return (
+        one_line(label_of(item.id), longest=140),
+        outcome_words(item.outcome),
+        duration(item.seconds),
+        counted(item.attempts, "attempt") if item.attempts > 1 else "",
+        one_line(item.reason, longest=200),
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _fitted(line: str, columns: int) -> str:
+    return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
+
+
+def _local_time(stamp: str) -> str:
+    """A record's UTC time on the user's clock."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return "at an unknown time"
