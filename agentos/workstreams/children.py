@@ -256,7 +256,7 @@ def _signal_group(group_id: int, signal_number: int) -> None:
 
 
 def pids_with_variable(name: str, value: str) -> Iterator[int]:
-    """Living processes (not this one) whose environment has `name=value`: how a child is known after its group is lost.
+    """Living processes (not this one) with `name=value` in their environment: children known without their group.
 
     Yields nothing where there is no /proc.
     """
