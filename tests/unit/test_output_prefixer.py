@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -350,7 +351,7 @@ def test_prints_of_many_threads_never_mix(stream: RecordingStream) -> None:
         for step in range(50):
             print("worker", number, "step", step, file=prefixer, flush=step % 7 == 0)
 
-    run_threads([lambda number=number: work(number) for number in range(8)])
+    run_threads([partial(work, number) for number in range(8)])
 
     assert sorted(stream.writes) == sorted(f"[T] worker {n} step {s}\n" for n in range(8) for s in range(50))
 

@@ -72,7 +72,8 @@ class LineAssembler:
 
     def _feed_window(self, window: bytes, out: list[bytes]) -> None:
         """Handle at most `max_line_bytes`, so that a line that begins in here cannot be too long already."""
-        window = window.replace(b"\r\n", b"\n")
+        if b"\r" in window:  # far faster to rule out than a search for both bytes
+            window = window.replace(b"\r\n", b"\n")
         first_end = window.find(b"\n")
         if first_end < 0:
             self._append(window, out)
