@@ -84,10 +84,7 @@ def _parse_item(line: str, where: str) -> Item:
         id=_identifier(data["id"], where),
         input=_expect(data.get("input", {}), dict, "input", where),
         priority=_expect(data.get("priority", 0), int, "priority", where),
-        depends_on=tuple(
-            _identifier(value, where)
-            for value in dict.fromkeys(_expect(data.get("depends_on", []), list, "depends_on", where))
-        ),
+        depends_on=_identifiers(_expect(data.get("depends_on", []), list, "depends_on", where), where),
     )
 
 
@@ -102,11 +99,13 @@ def _identifier(value: object, where: str) -> str:
         raise InvalidIdentifier(f"{where}: {error}") from None
 
 
+def _identifiers(values: list[object], where: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_identifier(value, where) for value in values))
+
+
 def _expect(value: Any, kind: type, name: str, where: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool):
         raise UsageError(f"{where}: {name} must be {_words[kind]}, got {_kind(value)}.")
-    if kind is list and not all(isinstance(entry, str | int) for entry in value):
-        raise UsageError(f"{where}: {name} must be a list of ids.")
     return value
 
 

@@ -6,7 +6,7 @@ Every item ends in exactly one way. The coordinator tells what happened and does
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -78,7 +78,9 @@ class Schedule:
         *,
         limit: int,
         retries: int = 0,
+        absent: Collection[str] = (),
     ) -> None:
+        """`absent` items are somebody else's: they never start, and their dependents are skipped."""
         self._place = {item_id: index for index, item_id in enumerate(order)}
         depends_on = depends_on or {}
         self._waits_for = {i: {d for d in depends_on.get(i, ()) if d in self._place} for i in self._place}
@@ -86,11 +88,12 @@ class Schedule:
         for item_id, dependencies in self._waits_for.items():
             for dependency in dependencies:
                 self._dependents[dependency].append(item_id)
-        self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i]]
+        self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i] and i not in absent]
         heapq.heapify(self._ready)
         self._attempts = dict.fromkeys(self._place, 0)
         self._running: set[str] = set()
-        self._open: dict[str, None] = dict.fromkeys(self._place)
+        self._absent = [item_id for item_id in order if item_id in absent]
+        self._open: dict[str, None] = dict.fromkeys(i for i in order if i not in absent)
         self._limit = limit
         self._retries = retries
         self._is_stopping = False
@@ -114,7 +117,8 @@ class Schedule:
         return self._is_stopping
 
     def begin(self) -> list[Action]:
-        return self._advance()
+        skips = [action for item_id in self._absent for action in self._skip_dependents(item_id)]
+        return skips + self._advance()
 
     def ended(self, item_id: str, ending: Ending) -> list[Action]:
         """A running item's attempt ended. Telling it twice, or of an item that does not run, is a caller's bug."""

@@ -1,0 +1,96 @@
+"""What a run would do, without doing any of it: no process, no file, no connection."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from agentos.reporters.words import duration
+from agentos.run_records import past_durations
+from agentos.workflows import checkpoint
+from agentos.workflows.plan import Plan, input_hash
+
+
+def show(
+    plan: Plan,
+    workflow: str,
+    project_dir: Path,
+    *,
+    parallel: int,
+    fresh: bool = False,
+    as_json: bool = False,
+    label_prefix: str = "",
+) -> int:
+    """Print the plan in the order items would start. Returns the exit code."""
+    typical = past_durations(project_dir, workflow)
+    estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
+    entries = [_entry(plan, index, workflow, project_dir, fresh=fresh) for index in range(len(plan.items))]
+    if as_json:
+        document = {
+            "workflow": workflow,
+            "project_dir": str(project_dir),
+            "count": len(entries),
+            "parallel": parallel,
+            "estimated_seconds": None if estimate is None else round(estimate, 1),
+            "items": entries,
+        }
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        return 0
+    sys.stdout.write("\n".join(_lines(entries, parallel, estimate, len(typical), label_prefix)) + "\n")
+    return 0
+
+
+def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool) -> dict[str, Any]:
+    item = plan.items[index]
+    found = None if fresh else checkpoint.peek(checkpoint.path_for(project_dir, workflow, item.id))
+    return {
+        "id": item.id,
+        "priority": item.priority,
+        "depends_on": list(item.depends_on),
+        "resumes_after": found.resumes_after if found else None,
+        "has_checkpoint": found is not None,
+        "input_changed": bool(found and found.input_hash not in (None, input_hash(item.input))),
+    }
+
+
+def _lines(
+    entries: list[dict[str, Any]], parallel: int, estimate: float | None, known: int, label_prefix: str
+) -> list[str]:
+    count = f"{len(entries)} item{'' if len(entries) == 1 else 's'}"
+    lines = [f"Dry run mode: {count}, {parallel} at a time. Nothing is started or written."]
+    width = len(str(len(entries)))
+    lines += [f"  {number:>{width}}. {label_prefix}{_words(entry)}" for number, entry in enumerate(entries, start=1)]
+    if estimate is None:
+        lines.append("No estimate: this workflow has no finished run in this project yet.")
+    else:
+        lines.append(f"Estimate: about {duration(estimate)}, from {known} past item{'' if known == 1 else 's'}.")
+    return lines
+
+
+def _words(entry: dict[str, Any]) -> str:
+    notes = []
+    if entry["input_changed"]:
+        notes.append("input changed since its checkpoint: would fail without --fresh")
+    elif entry["resumes_after"]:
+        notes.append(f"resumes after {entry['resumes_after']}")
+    if entry["depends_on"]:
+        notes.append(f"after {', '.join(entry['depends_on'])}")
+    if entry["priority"]:
+        notes.append(f"priority {entry['priority']}")
+    return str(entry["id"]) + (f"  ({'; '.join(notes)})" if notes else "")
+
+
+def _estimate_seconds(plan: Plan, parallel: int, typical_seconds: float) -> float:
+    """Items in plan order, each as soon as a place is free and its dependencies are done."""
+    places = [0.0] * min(parallel, max(1, len(plan.items)))
+    ends: dict[str, float] = {}
+    for item in plan.items:
+        free_at = heapq.heappop(places)
+        ready_at = max((ends[d] for d in plan.depends_on[item.id]), default=0.0)
+        ends[item.id] = max(free_at, ready_at) + typical_seconds
+        heapq.heappush(places, ends[item.id])
+    return max(ends.values(), default=0.0)

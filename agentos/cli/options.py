@@ -1,0 +1,111 @@
+"""Options that commands share: defined once, worded once, checked once."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+
+SHUTDOWN_HELP = (
+    "Ctrl+C stops gracefully: nothing new starts, running items keep their last checkpoint, and everything is down "
+    "within 5 seconds. A second Ctrl+C stops at once. The same command resumes."
+)
+
+
+def whole_number(text: str) -> int:
+    """A whole number of at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number of at least 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not math.isfinite(value) or value <= 0:
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, got {text}")
+    return value
+
+
+def add_parallel_options(parser: argparse.ArgumentParser) -> None:
+    """--parallel and --dry-run, with --json beside them."""
+    parser.add_argument(
+        "--parallel",
+        nargs="?",
+        type=whole_number,
+        const=DEFAULT_PARALLELISM,
+        default=1,
+        metavar="N",
+        help=f"run N items at once (without N: {DEFAULT_PARALLELISM}; most: {MAX_PARALLELISM}; default: 1, one by one)",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list what would run, in order, and do nothing: no process, no file, no connection",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="standard output carries JSON only (one event a line; with --dry-run one object); text goes to stderr",
+    )
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """What every command that runs items on the engine takes."""
+    parser.add_argument(
+        "--fresh", action="store_true", help="start every item over instead of resuming from its checkpoint"
+    )
+    parser.add_argument(
+        "--timeout-seconds",
+        type=seconds,
+        default=1800.0,
+        metavar="S",
+        help="time limit of an item, not counting waits for a key or suspension (default: 1800)",
+    )
+    parser.add_argument(
+        "--stall-seconds",
+        type=seconds,
+        default=60.0,
+        metavar="S",
+        help="end a worker that gives no sign of life for this long (default: 60)",
+    )
+    parser.add_argument(
+        "--retry",
+        type=count,
+        default=0,
+        metavar="N",
+        help="try items that crashed or timed out N more times, from their checkpoint (default: 0)",
+    )
+    parser.add_argument(
+        "--start-method",
+        choices=("forkserver", "spawn"),
+        default="forkserver",
+        help="how worker processes are made; spawn is slower and works everywhere (default: forkserver on Linux)",
+    )
+    parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
+
+
+def capped(parallel: int) -> tuple[int, list[str]]:
+    """The parallelism to use, and what to tell the user about it."""
+    if parallel <= MAX_PARALLELISM:
+        return parallel, []
+    return MAX_PARALLELISM, [f"--parallel {parallel} is above the maximum; using {MAX_PARALLELISM}"]

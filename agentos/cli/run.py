@@ -1,0 +1,125 @@
+"""`agentos run`: any LangGraph graph over the items of a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentos.cli import dry_run
+from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, capped
+from agentos.errors import UsageError
+from agentos.paths import find_project_dir
+from agentos.workflows.launch import Launcher, RunRequest
+from agentos.workflows.parallel import host
+from agentos.workflows.plan import Item, make_plan, parse_items, select
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run a LangGraph graph over many items",
+        description="Run a LangGraph graph over many items, each in a process and with a checkpoint of its own.\n\n"
+        + SHUTDOWN_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog='An items file has one JSON object a line: {"id": "a1", "input": {...}, "priority": 0, '
+        '"depends_on": ["a0"]}.\nA state key "outcome" at the end of the graph becomes the item\'s outcome.',
+    )
+    parser.add_argument(
+        "ids", nargs="*", metavar="ID", help="run only these items; globs like 'b*' too (default: all)"
+    )
+    parser.add_argument(
+        "--graph",
+        required=True,
+        metavar="SPEC",
+        help="MODULE:ATTR or PATH.py:ATTR: a StateGraph, or a function without arguments that returns one",
+    )
+    parser.add_argument(
+        "--items", required=True, metavar="FILE", help="JSON Lines file of items; - for standard input"
+    )
+    add_parallel_options(parser)
+    add_engine_options(parser)
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    parallel, warnings = capped(arguments.parallel)
+    here = Path.cwd()
+    project_dir = project_from(arguments.project, here)
+    _check_graph_spec(arguments.graph, here)
+    plan = make_plan(select(_read_items(arguments.items), arguments.ids))
+    workflow = workflow_name(arguments.graph)
+    if arguments.dry_run:
+        for warning in warnings:
+            sys.stderr.write(f"Warning: {warning}\n")
+        return dry_run.show(
+            plan, workflow, project_dir, parallel=parallel, fresh=arguments.fresh, as_json=arguments.json
+        )
+    request = RunRequest(
+        plan=plan,
+        workflow=workflow,
+        graph=arguments.graph,
+        project_dir=project_dir,
+        search_dir=here,
+        parallel=parallel,
+        timeout_seconds=arguments.timeout_seconds,
+        stall_seconds=arguments.stall_seconds,
+        retries=arguments.retry,
+        fresh=arguments.fresh,
+        fork=arguments.start_method == "forkserver" and host.CAN_FORK_SAFELY,
+        resume_command=resume_command(sys.argv),
+        warnings=warnings,
+        is_json=arguments.json,
+    )
+    return Launcher(request).run().exit_code
+
+
+def project_from(given: str | None, here: Path) -> Path:
+    if given is None:
+        return find_project_dir(here)
+    project_dir = Path(given).expanduser().resolve()
+    if not project_dir.is_dir():
+        raise UsageError(f"--project {given!r}: no such directory.")
+    return project_dir
+
+
+def resume_command(argv: Sequence[str]) -> str:
+    """The same command again. Not --fresh: that would start over."""
+    return shlex.join([Path(argv[0]).name, *(argument for argument in argv[1:] if argument != "--fresh")])
+
+
+def workflow_name(graph_spec: str) -> str:
+    """The `{type}` of file names: `flows/review.py:graph` is `flows-review-graph`."""
+    target, _, attribute = graph_spec.rpartition(":")
+    name = re.sub(r"[^a-zA-Z0-9]+", "-", f"{target.removesuffix('.py')}-{attribute}").strip("-")
+    return name[-64:].strip("-") or "graph"
+
+
+def _check_graph_spec(spec: str, here: Path) -> None:
+    """What can be seen without loading anything; loading it finds the rest."""
+    target, colon, attribute = spec.rpartition(":")
+    if not (colon and target and attribute):
+        raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
+    if target.endswith(".py") and not (here / target).is_file():
+        raise UsageError(f"--graph {spec!r}: no file {target!r} in {here}.")
+
+
+def _read_items(name: str) -> list[Item]:
+    try:
+        text = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(f"--items {name!r}: {error.strerror}.") from None
+    source = "standard input" if name == "-" else os.path.basename(name)  # noqa: PTH119  Any string is fine here.
+    try:
+        lines = text.decode("utf-8-sig").splitlines() if b"\r" in text else text.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        line = text[: error.start].count(b"\n") + 1
+        raise UsageError(f"{source}, line {line}: not UTF-8 text.") from None
+    items = parse_items(lines, source)
+    if not items:
+        raise UsageError(f"--items {name!r}: no items in it. Each line is an object with an id.")
+    return items

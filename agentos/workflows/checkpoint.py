@@ -1,0 +1,193 @@
+"""An item's database: whose it is, what it would resume from, what it will write. Knows no LangGraph."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.errors import AgentosError
+from agentos.paths import checkpoints_dir
+
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+class CheckpointUnwritable(Exception):
+    """The item's state cannot be saved: a fault of the run, not of the item."""
+
+
+class InputChanged(AgentosError):
+    """The item has a checkpoint that belongs to another input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What a database says from outside."""
+
+    resumes_after: str | None
+    """The last finished node; None when none has finished."""
+    input_hash: str | None
+    parked: bool = False
+
+
+def path_for(project_dir: Path, workflow: str, item_id: str) -> Path:
+    """Where an item's state lives."""
+    return checkpoints_dir(project_dir) / f"{workflow}_workflow_{item_id}.db"
+
+
+def remove(db_path: Path) -> None:
+    """The database first: without it the side files mean nothing."""
+    for suffix in ("", *_SIDE_FILES):
+        Path(f"{db_path}{suffix}").unlink(missing_ok=True)
+
+
+def set_aside(db_path: Path) -> Path:
+    """Move a damaged database out of the way, keeping it for whoever wants to look."""
+    kept = db_path.with_name(f"{db_path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    for suffix in _SIDE_FILES:
+        Path(f"{db_path}{suffix}").unlink(missing_ok=True)
+    db_path.rename(kept)
+    return kept
+
+
+class ItemDatabase:
+    """The engine's own tables beside LangGraph's, in the same file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    @classmethod
+    def open(cls, db_path: Path) -> ItemDatabase:
+        """Raises sqlite3.DatabaseError when the file is damaged, CheckpointUnwritable when it cannot be written."""
+        with unwritable_is_a_fault():
+            db_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            connection = sqlite3.connect(db_path, check_same_thread=False, timeout=10)
+            try:
+                # FULL: a node's result survives a power cut before the next node starts.
+                connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")
+                if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                    raise sqlite3.DatabaseError("database disk image is malformed")
+                connection.executescript(
+                    "CREATE TABLE IF NOT EXISTS agentos_item (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
+                    "CREATE TABLE IF NOT EXISTS agentos_outputs (path TEXT PRIMARY KEY, content BLOB NOT NULL);"
+                )
+            except BaseException:
+                connection.close()
+                raise
+        return cls(connection)
+
+    def get(self, name: str) -> str | None:
+        row = self.connection.execute("SELECT value FROM agentos_item WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else None
+
+    def put(self, name: str, value: str) -> None:
+        with unwritable_is_a_fault(), self.connection:
+            self.connection.execute("INSERT OR REPLACE INTO agentos_item VALUES (?, ?)", (name, value))
+
+    def keep_output(self, path: Path, content: bytes) -> None:
+        """Remember a document until the item succeeds. Durable, so a resumed item still has it."""
+        with unwritable_is_a_fault(), self.connection:
+            self.connection.execute("INSERT OR REPLACE INTO agentos_outputs VALUES (?, ?)", (str(path), content))
+
+    def write_outputs(self) -> list[str]:
+        """Write every kept document to `{path}.tmp`; the coordinator renames them."""
+        paths = []
+        for path, content in self.connection.execute("SELECT path, content FROM agentos_outputs ORDER BY path"):
+            target = Path(f"{path}.tmp")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            paths.append(str(path))
+        return paths
+
+    def resumes_after(self) -> str | None:
+        return _last_finished_node(self.connection)
+
+
+@contextmanager
+def unwritable_is_a_fault() -> Iterator[None]:
+    """Tell a full disk or a read-only folder from a damaged file and from a user's own database errors."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise CheckpointUnwritable(f"cannot write the checkpoint: {error}") from error
+    except OSError as error:
+        raise CheckpointUnwritable(f"cannot write the checkpoint: {error.strerror or error}") from error
+
+
+def peek(db_path: Path) -> Peek | None:
+    """What a run would find, without touching the disk. None: no database, or one that does not open."""
+    try:
+        image = _read_image(db_path)
+    except (OSError, struct.error):
+        return None
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.deserialize(image)
+            rows = dict(connection.execute("SELECT name, value FROM agentos_item"))
+            return Peek(_last_finished_node(connection), rows.get("input_hash"), rows.get("parked") == "yes")
+        except (sqlite3.Error, OverflowError):
+            return None
+
+
+def kept_outputs(db_path: Path) -> list[str]:
+    """The documents an unfinished item has waiting. Does not touch the disk."""
+    try:
+        image = _read_image(db_path)
+    except (OSError, struct.error):
+        return []
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.deserialize(image)
+            return [str(row[0]) for row in connection.execute("SELECT path FROM agentos_outputs")]
+        except (sqlite3.Error, OverflowError):
+            return []
+
+
+def _last_finished_node(connection: sqlite3.Connection) -> str | None:
+    """LangGraph notes each task's writes under the checkpoint it started from; its path ends in the node's name."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"checkpoints", "writes"} <= tables:
+        return None
+    row = connection.execute(
+        "SELECT w.task_path FROM writes w WHERE w.checkpoint_ns = '' AND w.task_path NOT LIKE '%\\_\\_start\\_\\_' "
+        "ESCAPE '\\' AND w.channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY w.checkpoint_id DESC, w.rowid DESC LIMIT 1"
+    ).fetchone()
+    return str(row[0]).rpartition(", ")[2] if row else None
+
+
+def _read_image(db_path: Path) -> bytes:
+    """The database with its committed write-ahead log applied, in memory: opening it would write side files."""
+    image = bytearray(db_path.read_bytes())
+    try:
+        log = Path(f"{db_path}-wal").read_bytes()
+    except FileNotFoundError:
+        log = b""
+    if len(log) > 32:
+        _apply_log(image, log)
+    image[18:20] = b"\x01\x01"  # An image in memory has no log: say so in the header.
+    return bytes(image)
+
+
+def _apply_log(image: bytearray, log: bytes) -> None:
+    page_size, salts = struct.unpack(">I", log[8:12])[0], log[16:24]
+    pending: list[tuple[int, bytes]] = []
+    for start in range(32, len(log) - page_size - 23, page_size + 24):
+        page_number, size_after_commit = struct.unpack(">II", log[start : start + 8])
+        if log[start + 8 : start + 16] != salts:
+            break  # Left over from before the log was last reset.
+        pending.append((page_number, log[start + 24 : start + 24 + page_size]))
+        if size_after_commit:
+            for number, page in pending:
+                offset = (number - 1) * page_size
+                image.extend(bytes(max(0, offset + page_size - len(image))))
+                image[offset : offset + page_size] = page
+            del image[size_after_commit * page_size :]
+            pending.clear()

@@ -1,0 +1,56 @@
+"""Claims: which run holds which item. The kernel forgets a claim when its last holder is dead."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+from pathlib import Path
+from types import TracebackType
+
+# Open-file-description locks follow the descriptor into workers: an item stays claimed until its worker is gone too,
+# even when the coordinator is killed. Where they are missing, ordinary record locks hold for the coordinator alone.
+_SET_LOCK = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
+_FLOCK_STRUCT = struct.Struct("hhqqi4x")
+
+
+class Claims:
+    """One lock file a project; each item is one byte of it."""
+
+    def __init__(self, lock_path: Path) -> None:
+        lock_path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def fileno(self) -> int:
+        """For workers to inherit."""
+        return self._fd
+
+    def take(self, name: str) -> bool:
+        """False when another run, or a worker of a run that just died, holds it."""
+        try:
+            self._lock(fcntl.F_WRLCK, name)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def give_back(self, name: str) -> None:
+        self._lock(fcntl.F_UNLCK, name)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _lock(self, kind: int, name: str) -> None:
+        start = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
+        fcntl.fcntl(self._fd, _SET_LOCK, _FLOCK_STRUCT.pack(kind, os.SEEK_SET, start, 1, 0))

@@ -1,0 +1,193 @@
+"""A workflow's graph: find it, compile it with an item's own checkpointer, run it node by node.
+
+The only module of the engine that imports LangGraph: the fork server loads it once, workers inherit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import sqlite3
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from agentos.errors import UsageError
+from agentos.workflows.checkpoint import unwritable_is_a_fault
+
+AnyGraph = StateGraph[Any, Any, Any, Any]
+
+
+class ItemCheckpointer(SqliteSaver):
+    """LangGraph's SQLite saver over one item's connection. A failed write is a fault of the run.
+
+    Async nodes use the same, blocking, methods: one item has its process to itself.
+    """
+
+    def put(self, *args: Any, **kwargs: Any) -> Any:
+        with unwritable_is_a_fault():
+            return super().put(*args, **kwargs)
+
+    def put_writes(self, *args: Any, **kwargs: Any) -> None:
+        with unwritable_is_a_fault():
+            super().put_writes(*args, **kwargs)
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return self.get_tuple(config)
+
+    async def alist(self, config: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        for entry in self.list(config, **kwargs):
+            yield entry
+
+    async def aput(self, *args: Any, **kwargs: Any) -> Any:
+        return self.put(*args, **kwargs)
+
+    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
+        self.put_writes(*args, **kwargs)
+
+
+def load_graph(spec: str, search_dir: Path) -> AnyGraph:
+    """`MODULE:ATTR` or `PATH.py:ATTR` to an uncompiled graph that is known to compile. Raises UsageError."""
+    target, colon, attribute = spec.rpartition(":")
+    if not colon or not target or not attribute:
+        raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
+    module = _import_target(target, search_dir)
+    if not hasattr(module, attribute):
+        graphs = [n for n, v in vars(module).items() if isinstance(v, StateGraph | CompiledStateGraph)]
+        hint = f" Did you mean {target}:{graphs[0]}?" if graphs else ""
+        raise UsageError(f"--graph {spec!r}: {target} has no attribute {attribute!r}.{hint}")
+    graph = _as_graph(getattr(module, attribute), spec)
+    try:
+        graph.compile()
+    except Exception as error:
+        raise UsageError(f"--graph {spec!r} does not compile: {error}") from error
+    return graph
+
+
+def _import_target(target: str, search_dir: Path) -> Any:
+    if not target.endswith(".py"):
+        sys.path.insert(0, str(search_dir))
+        try:
+            return importlib.import_module(target)
+        except ModuleNotFoundError as error:
+            if error.name and (target == error.name or target.startswith(f"{error.name}.")):
+                raise UsageError(
+                    f"--graph: no module {target!r} on the path or in {search_dir}. For a file, write PATH.py:ATTR."
+                ) from None
+            raise
+    path = search_dir / target
+    if not path.is_file():
+        raise UsageError(f"--graph: no file {target!r} in {search_dir}.")
+    # The file's folder is importable, as it is for `python PATH.py`.
+    sys.path.insert(0, str(path.parent.resolve()))
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise UsageError(f"--graph: {target!r} cannot be loaded as Python.")
+    module = importlib.util.module_from_spec(specification)
+    # Registered before it runs: pickles, dataclasses and type hints look modules up by name.
+    sys.modules[path.stem] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _as_graph(value: Any, spec: str) -> AnyGraph:
+    if callable(value) and not isinstance(value, StateGraph | CompiledStateGraph):
+        try:
+            value = value()
+        except TypeError as error:
+            raise UsageError(f"--graph {spec!r}: the function must take no arguments ({error}).") from error
+    if isinstance(value, CompiledStateGraph):
+        value = value.builder
+    if not isinstance(value, StateGraph):
+        raise UsageError(f"--graph {spec!r} is {type(value).__name__}, not a LangGraph StateGraph.")
+    return value
+
+
+def input_keys(graph: AnyGraph) -> list[str] | None:
+    """The state keys an input may have; None when the state takes any. LangGraph drops others in silence."""
+    schema = graph.input_schema
+    config = getattr(schema, "model_config", None)
+    if config and config.get("extra") == "allow":
+        return None
+    keys = [key for key in graph.schemas.get(schema, {}) if not key.startswith("branch:")]
+    return None if keys == ["__root__"] else keys
+
+
+@dataclass(slots=True)
+class Execution:
+    """One item's way through its graph. Iterate `nodes()`; each name is announced before its node runs."""
+
+    graph: AnyGraph
+    connection: sqlite3.Connection
+    item_id: str
+    finished: list[tuple[str, float]] = field(default_factory=list)
+    """Nodes whose results are on disk and that nobody has collected yet: name and seconds."""
+    final_state: Any = None
+    is_parked: bool = False
+    _in_flight: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _unsaved: list[tuple[str, float]] = field(default_factory=list)
+
+    def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None]) -> None:
+        """Run to the end or to an interrupt. `None` goes on from the last checkpoint."""
+        compiled = self.graph.compile(checkpointer=ItemCheckpointer(self.connection))
+        config: Any = {"configurable": {"thread_id": self.item_id}}
+        options: Any = {"stream_mode": "tasks", "durability": "sync"}
+        if _has_async_nodes(self.graph):
+            asyncio.run(self._run_async(compiled.astream(initial_state, config, **options), announce))
+        else:
+            for payload in compiled.stream(initial_state, config, **options):
+                self._take(payload, announce)
+        self._settle()
+        snapshot = compiled.get_state(config)
+        self.final_state = snapshot.values
+        self.is_parked = bool(snapshot.next)
+
+    async def _run_async(self, stream: Any, announce: Callable[[str], None]) -> None:
+        async for payload in stream:
+            self._take(payload, announce)
+
+    def _take(self, payload: Any, announce: Callable[[str], None]) -> None:
+        if "input" in payload:
+            # A step starts only after the one before it is on disk.
+            self._settle()
+            announce(payload["name"])
+            self._in_flight[payload["id"]] = (payload["name"], time.monotonic())
+        elif payload["id"] in self._in_flight:
+            name, started = self._in_flight.pop(payload["id"])
+            if not payload.get("error") and not payload.get("interrupts"):
+                self._unsaved.append((name, round(time.monotonic() - started, 6)))
+
+    def _settle(self) -> None:
+        self.finished += self._unsaved
+        self._unsaved = []
+
+    def collect_finished(self) -> list[tuple[str, float]]:
+        collected, self.finished = self.finished, []
+        return collected
+
+
+def _has_async_nodes(graph: AnyGraph) -> bool:
+    runnables: Iterator[Any] = (node.runnable for node in graph.nodes.values())
+    return any(getattr(r, "afunc", None) is not None and getattr(r, "func", None) is None for r in runnables)
+
+
+def state_value(state: Any, key: str) -> Any:
+    """A key of a final state, whatever kind of state it is."""
+    return state.get(key) if isinstance(state, dict) else getattr(state, key, None)
+
+
+def warm_up(graph: AnyGraph) -> Sequence[str]:
+    """Touch what every item will need, so that workers find it loaded after the fork."""
+    with sqlite3.connect(":memory:", check_same_thread=False) as connection:
+        compiled = graph.compile(checkpointer=ItemCheckpointer(connection))
+        compiled.get_state({"configurable": {"thread_id": "warm-up"}})
+    connection.close()
+    return list(compiled.nodes)

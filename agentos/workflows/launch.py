@@ -1,0 +1,254 @@
+"""Puts a run together: its folder, reporters, claims and loop. The same for every command and for callers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentos.errors import AgentosError, ExitCode
+from agentos.events import Listener, Stamped, Warned
+from agentos.paths import checkpoints_dir
+from agentos.reporters.audit import AuditReporter
+from agentos.reporters.console import ConsoleReporter, wants_colour
+from agentos.reporters.logs import LogReporter
+from agentos.reporters.summary import SummaryReporter
+from agentos.run_records import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
+from agentos.workflows.claims import Claims
+from agentos.workflows.parallel.emitter import Reporter
+from agentos.workflows.parallel.graph_run import GraphRun, RunSettings, claim_name, take_claims
+from agentos.workflows.parallel.loop import Loop, Timer
+from agentos.workflows.parallel.stream_sink import StreamSink
+from agentos.workflows.plan import Plan
+
+_FLUSH_AFTER_STOP_SECONDS = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Everything a command decides about a run."""
+
+    plan: Plan
+    workflow: str
+    graph: str
+    project_dir: Path
+    search_dir: Path
+    parallel: int = 1
+    timeout_seconds: float = 1800.0
+    stall_seconds: float = 60.0
+    retries: int = 0
+    fresh: bool = False
+    fork: bool = True
+    label_prefix: str = ""
+    resume_command: str = ""
+    warnings: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    is_quiet: bool = False
+    """For callers with a listener of their own: nothing on the console."""
+    is_json: bool = False
+    """Standard output carries the event stream; people's text goes to standard error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    exit_code: ExitCode
+    run_dir: Path
+
+
+class Launcher:
+    """One run. `stop` may be called from any thread while `run` is under way."""
+
+    def __init__(self, request: RunRequest, listener: Listener | None = None) -> None:
+        self._request = request
+        self._listener = listener
+        self._run: GraphRun | None = None
+
+    def stop(self, reason: str, *, at_once: bool = False) -> None:
+        if self._run is not None:
+            self._run.request_stop(reason, at_once=at_once)
+
+    def run(self) -> RunResult:
+        """Raises UsageError before anything starts, AgentosError when the run cannot keep its records."""
+        request = self._request
+        with ExitStack() as cleanup:
+            loop = Loop()
+            cleanup.callback(loop.close)
+            run_dir = _make_run_dir(cleanup)
+            claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
+            output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
+            run = GraphRun(
+                request.plan,
+                _settings(request, run_dir.name),
+                loop=loop,
+                reporters=[
+                    *output.reporters(self._pause_output),
+                    LogReporter(run_dir),
+                    SummaryReporter(run_dir),
+                    *([_ListenerReporter(self._listener)] if self._listener else []),
+                ],
+                vital_reporters=[AuditReporter(run_dir, output.json_sink)],
+                claims=claims,
+            )
+            self._run = run
+            run.prepare()
+            run.hold_back(_held_items(request, claims, run_dir))
+            for warning in request.warnings:
+                run.announce(Warned(text=warning))
+            try:
+                exit_code = run.execute()
+            finally:
+                output.close(is_stopping=run.is_stopping)
+                self._run = None
+            if not run.has_begun:
+                shutil.rmtree(run_dir, ignore_errors=True)
+            prune(datetime.now(UTC))
+            return RunResult(exit_code=exit_code, run_dir=run_dir)
+
+    def _stop_because_closed(self) -> None:
+        if self._run is not None:
+            self._run.request_stop("output closed")
+
+    def _pause_output(self) -> None:
+        if self._run is not None:
+            self._run.pause_output()
+
+    def _resume_output(self) -> None:
+        if self._run is not None:
+            self._run.resume_output()
+
+
+def _make_run_dir(cleanup: ExitStack) -> Path:
+    try:
+        run_dir = create_run_dir(datetime.now(UTC))
+        cleanup.callback(os.close, hold_run_lock(run_dir))
+    except OSError as error:
+        raise AgentosError(
+            f"Cannot keep records in {error.filename}: {error.strerror}. Set AGENTOS_HOME to a writable folder."
+        ) from None
+    return run_dir
+
+
+def _settings(request: RunRequest, run_id: str) -> RunSettings:
+    return RunSettings(
+        run_id=run_id,
+        workflow=request.workflow,
+        graph=request.graph,
+        project_dir=request.project_dir,
+        search_dir=request.search_dir,
+        parallel=request.parallel,
+        timeout_seconds=request.timeout_seconds,
+        stall_seconds=request.stall_seconds,
+        heartbeat_seconds=min(5.0, request.stall_seconds / 4),
+        retries=request.retries,
+        fresh=request.fresh,
+        fork=request.fork,
+        label_prefix=request.label_prefix,
+        resume_command=request.resume_command,
+        environment=request.environment,
+    )
+
+
+def _held_items(request: RunRequest, claims: Claims, run_dir: Path) -> dict[str, str]:
+    names = {item.id: claim_name(request.workflow, item.id) for item in request.plan.items}
+    live = [d for d in run_dirs() if d != run_dir and is_live(d)]
+    others = [d for d in live if load_run(d).project_dir in ("", str(request.project_dir))]
+    refused = take_claims(claims, names, is_owner_alive=bool(others))
+    holder = f"run {others[0].name}" if len(others) == 1 else "another run"
+    return {item.id: holder for item in request.plan.items if item.id in refused}
+
+
+class _ListenerReporter:
+    """Bare events for a caller's own listener."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def handle(self, stamped: Stamped) -> None:
+        self._listener(stamped.event)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class _Output:
+    """The console and, with --json, the event stream."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        request: RunRequest,
+        run_dir: Path,
+        on_closed: Callable[[], None],
+        on_drained: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._sinks: list[StreamSink] = []
+        self._console: ConsoleReporter | None = None
+        self.json_sink: StreamSink | None = None
+
+        def sink(descriptor: int) -> StreamSink:
+            made = StreamSink(descriptor, loop, on_drained=on_drained, on_closed=on_closed)
+            self._sinks.append(made)
+            return made
+
+        if request.is_json:
+            self.json_sink = sink(1)
+        if not request.is_quiet:
+            sys.stdout.flush()
+            descriptor = 2 if request.is_json else 1
+            is_terminal = os.isatty(descriptor)
+            self._console = ConsoleReporter(
+                sink(descriptor),
+                is_terminal=is_terminal,
+                columns=lambda: shutil.get_terminal_size().columns,
+                colour=wants_colour(os.environ, is_terminal=is_terminal),
+                clock=loop.now,
+                run_dir=run_dir,
+            )
+
+    def reporters(self, pause: Callable[[], None]) -> list[Reporter]:
+        if self._console is None:
+            return []
+        return [_LiveConsole(self._console, self._loop, lambda: any(s.is_full for s in self._sinks), pause)]
+
+    def close(self, *, is_stopping: bool) -> None:
+        for sink in self._sinks:
+            sink.flush(_FLUSH_AFTER_STOP_SECONDS if is_stopping else None)
+            sink.close()
+
+
+class _LiveConsole:
+    """The console, redrawn when it asks for it, and told on when its reader falls behind."""
+
+    def __init__(
+        self, console: ConsoleReporter, loop: Loop, is_full: Callable[[], bool], pause: Callable[[], None]
+    ) -> None:
+        self._console = console
+        self._loop = loop
+        self._is_full = is_full
+        self._pause = pause
+        self._timer: Timer | None = None
+
+    def handle(self, stamped: Stamped) -> None:
+        self._console.handle(stamped)
+        self._plan_tick()
+        if self._is_full():
+            self._pause()
+
+    def close(self) -> None:
+        self._console.close()
+
+    def _plan_tick(self) -> None:
+        due = self._console.next_tick()
+        if due is not None and self._timer is None:
+            self._timer = self._loop.after(max(0.0, due - self._loop.now()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._console.tick(self._loop.now())
+        self._plan_tick()

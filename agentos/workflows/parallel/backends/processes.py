@@ -1,0 +1,394 @@
+"""The coordinator's side of worker processes: their sockets, their output, their end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentos.workflows.parallel import host
+from agentos.workflows.parallel.backends import forkserver
+from agentos.workflows.parallel.loop import READ, WRITE, Loop, Timer
+from agentos.workflows.parallel.messages import DownMessage, LineBuffer, StartItem, UpMessage, decode, encode
+from agentos.workflows.parallel.output_prefixer import LineAssembler
+from agentos.workflows.parallel.terminal_text import clean_block
+
+RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
+_PROMPT_SECONDS = 0.2
+"""How long a line without its newline waits before it is shown: it may be a prompt."""
+_READ_BYTES = 1 << 18
+_PIPE_BYTES = 1 << 20
+_MOST_AT_ONCE = 1 << 22
+"""At most this much output of one worker in one turn of the loop, so that others get theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFailed:
+    """The graph could not be loaded; nothing was started."""
+
+    message: str
+    traceback: str
+    is_usage: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerExit:
+    """A worker is gone, with everything it started."""
+
+    code: int | None
+    """Exit status, or the negative signal number; None when the fork server was lost with it."""
+    leaked: tuple[int, ...] = ()
+
+
+class WorkerEvents(Protocol):
+    """What the coordinator hears. All calls come from the loop."""
+
+    def server_ready(self, input_keys: list[str] | None) -> None: ...
+    def server_failed(self, failure: ServerFailed) -> None: ...
+    def server_lost(self) -> None: ...
+    def server_said(self, block: bytes) -> None: ...
+    def worker_started(self, item_id: str, pid: int) -> None: ...
+    def worker_said(self, item_id: str, message: UpMessage) -> None: ...
+    def worker_wrote(self, item_id: str, block: bytes) -> None: ...
+    def worker_gone(self, item_id: str, end: WorkerExit) -> None: ...
+
+
+@dataclass(slots=True)
+class _Worker:
+    item_id: str
+    control: socket.socket
+    output_fd: int
+    pid: int | None = None
+    kill_wanted: bool = False
+    lines: LineBuffer = field(default_factory=LineBuffer)
+    assembler: LineAssembler = field(default_factory=LineAssembler)
+    unsent: bytearray = field(default_factory=bytearray)
+    prompt_timer: Timer | None = None
+
+
+class ProcessBackend:
+    """One fork server, and one process an item."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        events: WorkerEvents,
+        *,
+        graph: str,
+        search_dir: Path,
+        run_id: str,
+        fork: bool,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._loop = loop
+        self._events = events
+        self._run_id = run_id
+        self._environment = dict(environment) | {RUN_ID_VARIABLE: run_id}
+        self._settings = {"graph": graph, "search_dir": str(search_dir), "fork": fork, "coordinator_pid": os.getpid()}
+        self._workers: dict[str, _Worker] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._server: socket.socket | None = None
+        self._server_output = -1
+        self._server_assembler = LineAssembler()
+        self._is_paused = False
+
+    def launch(self) -> None:
+        """Start the fork server. It says `server_ready` or `server_failed` when it has loaded the graph."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        output_read, output_write = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                forkserver.command(theirs.fileno(), self._settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output_write,
+                stderr=output_write,
+                pass_fds=(theirs.fileno(),),
+                env=self._environment,
+                # Its own session: Ctrl+C, a closing terminal or a kill of our group must not reach it.
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+            os.close(output_write)
+        ours.setblocking(False)
+        self._server = ours
+        self._server_output = output_read
+        os.set_blocking(output_read, False)
+        self._loop.watch(ours.fileno(), READ, self._hear_server)
+        self._loop.watch(output_read, READ, self._read_server_output)
+
+    def start(self, message: StartItem, claims_fd: int) -> None:
+        """Make a process for the item and hand it over."""
+        assert self._server is not None
+        ours, theirs = socket.socketpair()
+        output_read, output_write = os.pipe()
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(output_write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        ours.setblocking(False)
+        os.set_blocking(output_read, False)
+        worker = _Worker(message.item_id, ours, output_read)
+        self._workers[message.item_id] = worker
+        request = json.dumps({"kind": "start", "item_id": message.item_id}).encode()
+        try:
+            socket.send_fds(self._server, [request], [theirs.fileno(), output_write, claims_fd])
+        except OSError:
+            pass  # The server is dying: its loss is heard on its socket, and this item with it.
+        finally:
+            theirs.close()
+            os.close(output_write)
+        self._loop.watch(ours.fileno(), READ, lambda events: self._serve_control(worker, events))
+        if not self._is_paused:
+            self._watch_output(worker)
+        self.send(message.item_id, message)
+
+    def send(self, item_id: str, message: DownMessage) -> None:
+        worker = self._workers.get(item_id)
+        if worker is not None:
+            worker.unsent += encode(message)
+            self._push_control(worker)
+
+    def kill(self, item_id: str) -> None:
+        worker = self._workers.get(item_id)
+        if worker is None:
+            return
+        worker.kill_wanted = True
+        if worker.pid is not None:
+            self._ask_server({"kind": "kill", "pid": worker.pid})
+
+    def signal_all(self, signal_number: int) -> None:
+        """For suspend and continue: every worker and its group."""
+        for worker in self._workers.values():
+            if worker.pid is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(worker.pid, signal_number)
+
+    def pause_output(self) -> None:
+        """The reader is slow: workers wait in their writes until `resume_output`."""
+        self._is_paused = True
+        for worker in self._workers.values():
+            self._loop.unwatch(worker.output_fd)
+
+    def resume_output(self) -> None:
+        self._is_paused = False
+        for worker in self._workers.values():
+            self._watch_output(worker)
+
+    def close(self) -> None:
+        """Nothing of this run stays alive behind this call."""
+        if self._server is not None:
+            self._loop.unwatch(self._server.fileno())
+            self._server.close()
+            self._server = None
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=4)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                self._sweep()
+            self._process = None
+        if self._server_output >= 0:
+            self._loop.unwatch(self._server_output)
+            os.close(self._server_output)
+            self._server_output = -1
+        for worker in list(self._workers.values()):
+            self._forget(worker)
+
+    # What the fork server says.
+
+    def _ask_server(self, request: dict[str, Any]) -> None:
+        if self._server is not None:
+            with suppress(OSError):
+                self._server.send(json.dumps(request).encode())
+
+    def _hear_server(self, _events: int) -> None:
+        while self._server is not None:
+            try:
+                data = self._server.recv(1 << 20)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._server_gone()
+                return
+            self._take_fact(json.loads(data))
+
+    def _take_fact(self, fact: dict[str, Any]) -> None:
+        match fact.pop("kind"):
+            case "ready":
+                self._events.server_ready(fact["input_keys"])
+            case "failed":
+                self._read_server_output(0)
+                self._events.server_failed(ServerFailed(**fact))
+            case "started":
+                self._started(fact["item_id"], fact["pid"])
+            case "not_started":
+                worker = self._workers.get(fact["item_id"])
+                if worker is not None:
+                    self._events.worker_wrote(worker.item_id, f"no process: {fact['message']}\n".encode())
+                    self._end(worker, WorkerExit(code=71))
+            case "exited":
+                worker = self._workers.get(fact["item_id"])
+                if worker is not None:
+                    self._end(worker, WorkerExit(code=fact["code"], leaked=tuple(fact["leaked"])))
+
+    def _started(self, item_id: str, pid: int) -> None:
+        worker = self._workers.get(item_id)
+        if worker is None:
+            return
+        worker.pid = pid
+        if worker.kill_wanted:
+            self.kill(item_id)
+        self._events.worker_started(item_id, pid)
+
+    def _server_gone(self) -> None:
+        """Killed from outside. The kernel has ended its workers; their children are ours to end."""
+        assert self._server is not None
+        self._loop.unwatch(self._server.fileno())
+        self._server.close()
+        self._server = None
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        self._read_server_output(0)
+        self._sweep()
+        self._events.server_lost()
+        for worker in list(self._workers.values()):
+            self._end(worker, WorkerExit(code=None))
+
+    def _sweep(self) -> None:
+        """The last resort: every process that was started with this run's id."""
+        deadline = time.monotonic() + 2.0
+        while time.monotonic() < deadline:
+            left = host.processes_with(RUN_ID_VARIABLE, self._run_id)
+            if not left:
+                return
+            for pid in left:
+                host.kill_quietly(pid)
+            time.sleep(0.005)
+
+    def _read_server_output(self, _events: int) -> None:
+        while self._server_output >= 0:
+            try:
+                data = os.read(self._server_output, _READ_BYTES)
+            except BlockingIOError:
+                return
+            block = self._server_assembler.feed(data) if data else self._server_assembler.finish()
+            if block:
+                self._events.server_said(clean_block(block, keep_colour=False))
+            if not data:
+                self._loop.unwatch(self._server_output)
+                os.close(self._server_output)
+                self._server_output = -1
+
+    # What workers say and write.
+
+    def _serve_control(self, worker: _Worker, events: int) -> None:
+        if events & WRITE:
+            self._push_control(worker)
+        if events & READ:
+            self._read_control(worker)
+
+    def _push_control(self, worker: _Worker) -> None:
+        try:
+            while worker.unsent:
+                del worker.unsent[: worker.control.send(worker.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            worker.unsent.clear()  # It is gone; its end is on the way.
+        if worker.control.fileno() >= 0:
+            wanted = READ | WRITE if worker.unsent else READ
+            self._loop.watch(worker.control.fileno(), wanted, lambda events: self._serve_control(worker, events))
+
+    def _read_control(self, worker: _Worker) -> None:
+        while worker.control.fileno() >= 0:
+            try:
+                data = worker.control.recv(_READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._loop.unwatch(worker.control.fileno())
+                return
+            try:
+                lines = worker.lines.feed(data)
+                messages: list[Any] = [decode(line) for line in lines]
+            except ValueError:
+                # Only our own code writes there: a node that found the descriptor is not to be trusted further.
+                self._loop.unwatch(worker.control.fileno())
+                self.kill(worker.item_id)
+                return
+            for message in messages:
+                # What it wrote before this message is shown before it.
+                self._read_output(worker)
+                self._events.worker_said(worker.item_id, message)
+
+    def _watch_output(self, worker: _Worker) -> None:
+        if worker.output_fd >= 0:
+            self._loop.watch(worker.output_fd, READ, lambda _events: self._read_output(worker))
+
+    def _read_output(self, worker: _Worker, *, to_the_end: bool = False) -> None:
+        if self._is_paused and not to_the_end:
+            return
+        taken = 0
+        while worker.output_fd >= 0 and (taken < _MOST_AT_ONCE or to_the_end):
+            try:
+                data = os.read(worker.output_fd, _READ_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                self._close_output(worker)
+                break
+            taken += len(data)
+            self._show(worker, worker.assembler.feed(data))
+            if self._is_paused and not to_the_end:
+                break
+        if taken:
+            self._wait_for_rest_of_line(worker)
+
+    def _show(self, worker: _Worker, block: bytes) -> None:
+        if block:
+            self._events.worker_wrote(worker.item_id, clean_block(block, keep_colour=True))
+
+    def _wait_for_rest_of_line(self, worker: _Worker) -> None:
+        if worker.prompt_timer is not None:
+            worker.prompt_timer.cancel()
+            worker.prompt_timer = None
+        if worker.assembler.has_partial:
+            worker.prompt_timer = self._loop.after(
+                _PROMPT_SECONDS, lambda: self._show(worker, worker.assembler.flush_partial())
+            )
+
+    def _close_output(self, worker: _Worker) -> None:
+        if worker.output_fd >= 0:
+            self._loop.unwatch(worker.output_fd)
+            os.close(worker.output_fd)
+            worker.output_fd = -1
+
+    def _end(self, worker: _Worker, end: WorkerExit) -> None:
+        """Everything it said and wrote comes first; nobody is left who could add to it."""
+        self._read_control(worker)
+        self._read_output(worker, to_the_end=True)
+        self._show(worker, worker.assembler.finish())
+        self._forget(worker)
+        self._events.worker_gone(worker.item_id, end)
+
+    def _forget(self, worker: _Worker) -> None:
+        self._workers.pop(worker.item_id, None)
+        if worker.prompt_timer is not None:
+            worker.prompt_timer.cancel()
+        if worker.control.fileno() >= 0:
+            self._loop.unwatch(worker.control.fileno())
+            worker.control.close()
+        self._close_output(worker)

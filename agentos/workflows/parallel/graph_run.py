@@ -1,0 +1,678 @@
+"""One run of a graph over many items: owns the loop, the workers, the claims and the records of the run.
+
+Requests go down to workers, facts come up as events. Decisions are the schedule's; this file carries them out.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentos.errors import ExitCode, UsageError
+from agentos.events import (
+    ChildrenLeaked,
+    Event,
+    ItemEnded,
+    ItemNoticed,
+    ItemRetried,
+    ItemStalled,
+    ItemStarted,
+    NodeFinished,
+    NodeStarted,
+    OutputProduced,
+    RunEnded,
+    RunFaulted,
+    RunStarted,
+    StopRequested,
+    Warned,
+)
+from agentos.workflows import checkpoint
+from agentos.workflows.claims import Claims
+from agentos.workflows.parallel import host
+from agentos.workflows.parallel.backends.processes import ProcessBackend, ServerFailed, WorkerExit
+from agentos.workflows.parallel.emitter import Emitter, Reporter
+from agentos.workflows.parallel.item_clock import ItemClock
+from agentos.workflows.parallel.loop import Loop, Timer
+from agentos.workflows.parallel.messages import (
+    Heartbeat,
+    ItemDone,
+    ItemFailed,
+    ItemOpened,
+    ItemStopped,
+    NodeReady,
+    Proceed,
+    StartItem,
+    StopItem,
+    UpMessage,
+)
+from agentos.workflows.parallel.schedule import (
+    Action,
+    Ending,
+    Finish,
+    Kill,
+    Retry,
+    Schedule,
+    Skip,
+    Start,
+    Stop,
+)
+from agentos.workflows.parallel.shutdown import signals_handled
+from agentos.workflows.plan import Item, Plan
+
+STOP_SECONDS = 5.0
+"""What a user is promised: after the first Ctrl+C everything is down within this time."""
+_WORKER_GRACE_SECONDS = 2.0
+_KILL_AFTER_SECONDS = 3.0
+_GIVE_UP_AFTER_SECONDS = 4.3
+_MOST_SERVER_LOSSES = 3
+_ATTENTION_OUTCOMES = ("needs_revision", "awaiting_review")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run needs to know. Everything has been checked."""
+
+    run_id: str
+    workflow: str
+    """The `{type}` of file names."""
+    graph: str
+    project_dir: Path
+    search_dir: Path
+    parallel: int = 1
+    timeout_seconds: float = 1800.0
+    stall_seconds: float = 60.0
+    heartbeat_seconds: float = 5.0
+    retries: int = 0
+    fresh: bool = False
+    fork: bool = True
+    label_prefix: str = ""
+    resume_command: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The workers' environment, without secrets."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """What is known of an item while a worker has it."""
+
+    item: Item
+    attempt: int
+    clock: ItemClock
+    heard: float
+    pid: int = 0
+    node_started: bool = False
+    ended_because: str = ""
+    """Why we ended it: the time limit, or a stall."""
+    last_word: ItemDone | ItemFailed | ItemStopped | None = None
+    time_timer: Timer | None = None
+    stall_timer: Timer | None = None
+    exit_timer: Timer | None = None
+
+
+class GraphRun:
+    """Build it, `execute()` it once, read `exit_code`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: RunSettings,
+        *,
+        loop: Loop,
+        reporters: Sequence[Reporter],
+        vital_reporters: Sequence[Reporter] = (),
+        claims: Claims,
+    ) -> None:
+        """Signals are handled during `execute` only."""
+        self._settings = settings
+        self._plan = plan
+        self._items = {item.id: item for item in plan.items}
+        self._held: dict[str, str] = {}
+        self._announcements: list[Event] = []
+        self._loop = loop
+        self._claims = claims
+        self._emitter = Emitter(
+            settings.run_id, reporters, vital=vital_reporters, on_vital_failure=lambda reason: self.fault(reason)
+        )
+        self._schedule = self._make_schedule()
+        self._backend = ProcessBackend(
+            loop,
+            self,
+            graph=settings.graph,
+            search_dir=settings.search_dir,
+            run_id=settings.run_id,
+            fork=settings.fork,
+            environment=settings.environment,
+        )
+        self._running: dict[str, _Running] = {}
+        self._outcomes: dict[str, str] = {}
+        self._item_seconds = 0.0
+        self._began = loop.now()
+        self._server_losses = 0
+        self._is_server_ready = False
+        self._waiting_for_server: list[Start] = []
+        self._load_failure: ServerFailed | None = None
+        self._stop_exit_code: ExitCode | None = None
+        self.has_begun = False
+        self._is_over = False
+        self.exit_code = ExitCode.OK
+
+    # The face.
+
+    def prepare(self) -> None:
+        """Start loading the graph. Whatever the caller does until `execute` happens meanwhile."""
+        self._backend.launch()
+
+    def hold_back(self, held: Mapping[str, str]) -> None:
+        """Items (and who has them) that this run must not touch. Before `execute`."""
+        self._held = dict(held)
+        self._schedule = self._make_schedule()
+
+    def announce(self, event: Event) -> None:
+        """Emitted right after the run has started."""
+        self._announcements.append(event)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._schedule.is_stopping
+
+    def execute(self) -> ExitCode:
+        """Run everything to its end. Raises UsageError when the graph or an input cannot be used."""
+        with signals_handled(self._on_signal, self._on_suspend):
+            try:
+                self._loop.run()
+                if self._load_failure is not None:
+                    raise _load_error(self._load_failure)
+            finally:
+                self._backend.close()
+                self._finish()
+        return self.exit_code
+
+    def request_stop(self, reason: str, *, at_once: bool = False, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
+        """Nothing new starts; running items stop at the next safe point, or now. Safe from any thread."""
+        self._loop.post(lambda: self._stop(reason, at_once=at_once, exit_code=exit_code))
+
+    def fault(self, reason: str) -> None:
+        """A fault of the run itself: stop gracefully with what there is."""
+        if self._stop_exit_code is None or self._stop_exit_code is ExitCode.INTERRUPTED:
+            self._stop_exit_code = ExitCode.ITEM_FAILED
+        self._emit(RunFaulted(reason=reason))
+        self._loop.post(lambda: self._stop(reason, at_once=False, exit_code=ExitCode.ITEM_FAILED))
+
+    def pause_output(self) -> None:
+        self._backend.pause_output()
+
+    def resume_output(self) -> None:
+        self._backend.resume_output()
+
+    # Stopping.
+
+    def _on_signal(self, number: int) -> None:
+        name = signal.Signals(number).name
+        is_second = self._schedule.is_stopping
+        self._loop.post(lambda: self._stop(name, at_once=is_second or self._schedule.is_stopping))
+
+    def _on_suspend(self) -> None:
+        self._loop.post(self._suspend)
+
+    def _suspend(self) -> None:
+        """Ctrl+Z: the workers, which are in sessions of their own, are suspended with us."""
+        began = self._loop.now()
+        self._backend.signal_all(signal.SIGSTOP)
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        try:
+            os.kill(os.getpid(), signal.SIGTSTP)  # Returns when we are continued.
+        finally:
+            signal.signal(signal.SIGTSTP, handler)
+        self._backend.signal_all(signal.SIGCONT)
+        now = self._loop.now()
+        for running in self._running.values():
+            running.clock.pause(began)
+            running.clock.go_on(now)
+            running.heard = now
+            self._watch_time(running)
+            self._watch_stall(running)
+
+    def _stop(self, reason: str, *, at_once: bool, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
+        if self._is_over:
+            return
+        was_stopping = self._schedule.is_stopping
+        if was_stopping and not at_once:
+            return
+        self._stop_exit_code = self._stop_exit_code or exit_code
+        if not was_stopping:
+            self._loop.after(_KILL_AFTER_SECONDS, self._kill_the_rest)
+            self._loop.after(_GIVE_UP_AFTER_SECONDS, self._loop.stop)
+        self._emit(StopRequested(reason=reason, at_once=at_once))
+        self._perform(self._schedule.stop(at_once=at_once))
+
+    def _kill_the_rest(self) -> None:
+        for item_id in list(self._running):
+            self._backend.kill(item_id)
+
+    # Carrying out decisions.
+
+    def _make_schedule(self) -> Schedule:
+        return Schedule(
+            [item.id for item in self._plan.items],
+            self._plan.depends_on,
+            limit=self._settings.parallel,
+            retries=self._settings.retries,
+            absent=self._held,
+        )
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        settings = self._settings
+        self._emit(
+            RunStarted(
+                workflow=settings.workflow,
+                project_dir=str(settings.project_dir),
+                items=tuple(self._items),
+                parallel=settings.parallel,
+                pid=os.getpid(),
+                label_prefix=settings.label_prefix,
+                resume_command=settings.resume_command,
+            )
+        )
+        for event in self._announcements:
+            self._emit(event)
+        for item_id, holder in self._held.items():
+            self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=f"held by {holder}"))
+        self._perform(self._schedule.begin())
+
+    def _perform(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case Start():
+                    self._start(action)
+                case Stop(item_id=item_id):
+                    self._backend.send(item_id, StopItem())
+                case Kill(item_id=item_id):
+                    self._backend.kill(item_id)
+                case Skip(item_id=item_id, dependency=dependency):
+                    self._skip(item_id, dependency)
+                case Retry():
+                    pass  # Said when the attempt ended, with its reason.
+                case Finish():
+                    self._is_over = True
+                    self._loop.stop()
+
+    def _start(self, start: Start) -> None:
+        if not self._is_server_ready:
+            self._waiting_for_server.append(start)
+            return
+        item = self._items[start.item_id]
+        now = self._loop.now()
+        self._running[item.id] = _Running(item=item, attempt=start.attempt, clock=ItemClock(now), heard=now)
+        settings = self._settings
+        message = StartItem(
+            item_id=item.id,
+            label=f"{settings.label_prefix}{item.id}",
+            workflow=settings.workflow,
+            run_id=settings.run_id,
+            attempt=start.attempt,
+            input=dict(item.input),
+            db_path=str(self._db_path(item.id)),
+            project_dir=str(settings.project_dir),
+            fresh=settings.fresh,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            stop_grace_seconds=_WORKER_GRACE_SECONDS,
+            environment={},
+        )
+        try:
+            self._backend.start(message, self._claims.fileno())
+        except OSError as error:
+            del self._running[item.id]
+            self.fault(f"cannot start a worker: {error.strerror or error}")
+            self._perform(self._schedule.ended(item.id, Ending.INTERRUPTED))
+
+    def _skip(self, item_id: str, dependency: str) -> None:
+        outcome = self._outcomes[dependency]
+        words = {"failed": "failed", "skipped": "was skipped", "needs_revision": "needs revision"}
+        reason = f"dependency {dependency} {words.get(outcome, f'ended as {outcome}')}"
+        self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=reason))
+        self._claims.give_back(self._claim_name(item_id))
+
+    # What workers do.
+
+    def server_ready(self, input_keys: list[str] | None) -> None:
+        self._is_server_ready = True
+        if not self.has_begun:
+            wrong = _unknown_input(self._plan, input_keys)
+            if wrong:
+                self._load_failure = ServerFailed(message=wrong, traceback="", is_usage=True)
+                self._loop.stop()
+                return
+            self._begin()
+        waiting, self._waiting_for_server = self._waiting_for_server, []
+        self._perform(waiting)
+
+    def server_failed(self, failure: ServerFailed) -> None:
+        if self.has_begun:
+            self.fault(f"the graph no longer loads: {failure.message}")
+            return
+        self._load_failure = failure
+        self._loop.stop()
+
+    def server_lost(self) -> None:
+        self._is_server_ready = False
+        if self._schedule.is_stopping:
+            return
+        self._server_losses += 1
+        if not self.has_begun:
+            self._load_failure = ServerFailed(
+                message="the process that loads the graph died", traceback="", is_usage=True
+            )
+            self._loop.stop()
+        elif self._server_losses > _MOST_SERVER_LOSSES:
+            self.fault("the fork server keeps dying")
+        else:
+            self._emit(
+                Warned(text="the fork server was killed; starting another, its items go on from their checkpoints")
+            )
+            self._backend.launch()
+
+    def server_said(self, block: bytes) -> None:
+        for line in block.decode(errors="replace").splitlines():
+            self._emit(Warned(text=f"while loading the graph: {line}"))
+
+    def worker_started(self, item_id: str, pid: int) -> None:
+        self._running[item_id].pid = pid
+
+    def worker_wrote(self, item_id: str, block: bytes) -> None:
+        self._emit(OutputProduced(item_id=item_id, block=block))
+
+    def worker_said(self, item_id: str, message: UpMessage) -> None:
+        running = self._running[item_id]
+        self._note_life(running)
+        match message:
+            case ItemOpened(resumed_after=resumed_after, notice=notice):
+                self._opened(running, resumed_after, notice)
+            case NodeReady(node=node, finished=finished):
+                self._nodes_finished(item_id, finished)
+                if not self._schedule.is_stopping:
+                    self._emit(NodeStarted(item_id=item_id, node=node))
+                    self._backend.send(item_id, Proceed())
+            case Heartbeat():
+                pass
+            case ItemDone() | ItemFailed() | ItemStopped():
+                running.last_word = message
+                if not isinstance(message, ItemStopped):
+                    self._nodes_finished(item_id, message.finished)
+                # It has nothing left to do but to exit.
+                running.exit_timer = self._loop.after(_WORKER_GRACE_SECONDS, lambda: self._backend.kill(item_id))
+
+    def _opened(self, running: _Running, resumed_after: str | None, notice: str) -> None:
+        self._emit(
+            ItemStarted(
+                item_id=running.item.id, attempt=running.attempt, pid=running.pid, resumed_after=resumed_after
+            )
+        )
+        if notice:
+            self._emit(ItemNoticed(item_id=running.item.id, text=notice))
+        running.clock = ItemClock(self._loop.now())
+        self._watch_time(running)
+        self._watch_stall(running)
+
+    def _nodes_finished(self, item_id: str, finished: Sequence[tuple[str, float]]) -> None:
+        for node, seconds in finished:
+            self._emit(NodeFinished(item_id=item_id, node=node, seconds=seconds))
+
+    # Time.
+
+    def _note_life(self, running: _Running) -> None:
+        now = self._loop.now()
+        running.heard = now
+        if running.clock.is_paused:
+            running.clock.go_on(now)
+            self._watch_time(running)
+
+    def _watch_time(self, running: _Running) -> None:
+        if running.time_timer is not None:
+            running.time_timer.cancel()
+        left = self._settings.timeout_seconds - running.clock.worked_seconds(self._loop.now())
+        running.time_timer = self._loop.after(max(0.0, left), lambda: self._check_time(running))
+
+    def _check_time(self, running: _Running) -> None:
+        if self._is_resting(running) or running.last_word is not None:
+            return
+        if running.clock.worked_seconds(self._loop.now()) + 0.001 < self._settings.timeout_seconds:
+            self._watch_time(running)
+            return
+        self._give_up_on(running, f"timed out after {self._settings.timeout_seconds:g} s")
+
+    def _watch_stall(self, running: _Running) -> None:
+        if running.stall_timer is not None:
+            running.stall_timer.cancel()
+        quiet_until = running.heard + self._settings.stall_seconds
+        running.stall_timer = self._loop.after(
+            max(0.0, quiet_until - self._loop.now()), lambda: self._check_stall(running)
+        )
+
+    def _check_stall(self, running: _Running) -> None:
+        if running.last_word is not None or running.ended_because:
+            return
+        silent = self._loop.now() - running.heard
+        if self._is_resting(running):
+            running.heard = self._loop.now() - self._settings.stall_seconds + self._settings.heartbeat_seconds
+        elif silent + 0.001 >= self._settings.stall_seconds:
+            self._emit(ItemStalled(item_id=running.item.id, silent_seconds=round(silent, 1)))
+            self._give_up_on(running, f"stalled: no sign of life for {silent:.0f} s")
+            return
+        self._watch_stall(running)
+
+    def _is_resting(self, running: _Running) -> bool:
+        """Suspended by somebody: its time stands still until it is heard again."""
+        if not running.pid or not host.is_suspended(running.pid):
+            return False
+        if not running.clock.is_paused:
+            running.clock.pause(running.heard)
+            self._emit(ItemNoticed(item_id=running.item.id, text="suspended; its time limit waits"))
+        return True
+
+    def _give_up_on(self, running: _Running, reason: str) -> None:
+        running.ended_because = reason
+        self._backend.kill(running.item.id)
+
+    # How items end.
+
+    def worker_gone(self, item_id: str, end: WorkerExit) -> None:
+        running = self._running.pop(item_id)
+        for timer in (running.time_timer, running.stall_timer, running.exit_timer):
+            if timer is not None:
+                timer.cancel()
+        if end.leaked:
+            self._emit(ChildrenLeaked(item_id=item_id, pids=end.leaked))
+        seconds = self._loop.now() - running.clock.started
+        ending = self._settle(running, end, round(seconds, 6))
+        self._perform(self._schedule.ended(item_id, ending))
+
+    def _settle(self, running: _Running, end: WorkerExit, seconds: float) -> Ending:
+        """Decide the outcome, put files in order, record it. Files first: a record says only what is true."""
+        word = running.last_word
+        match word:
+            case ItemDone(is_parked=True):
+                return self._end_item(running, "awaiting_review", seconds, ending=Ending.NOT_DONE)
+            case ItemDone():
+                return self._settle_done(running, word, seconds)
+            case ItemFailed(is_run_fault=True):
+                self.fault(word.message)
+                return self._end_item(running, "interrupted", seconds, reason=word.message, ending=Ending.INTERRUPTED)
+            case ItemFailed():
+                self._drop_unfinished_outputs(running.item.id)
+                return self._end_item(
+                    running,
+                    "failed",
+                    seconds,
+                    reason=word.message,
+                    error_type=word.error_type,
+                    traceback=word.traceback,
+                    ending=Ending.NOT_DONE,
+                )
+        self._drop_unfinished_outputs(running.item.id)
+        if isinstance(word, ItemStopped) or (self._schedule.is_stopping and not running.ended_because):
+            return self._end_item(running, "interrupted", seconds, reason="stopped", ending=Ending.INTERRUPTED)
+        if end.code is None:
+            self._emit(
+                ItemRetried(item_id=running.item.id, attempt=running.attempt, reason="its fork server was killed")
+            )
+            return Ending.LOST
+        return self._settle_crash(running, running.ended_because or _death(end.code), seconds)
+
+    def _settle_crash(self, running: _Running, reason: str, seconds: float) -> Ending:
+        if running.attempt <= self._settings.retries and not self._schedule.is_stopping:
+            self._emit(ItemRetried(item_id=running.item.id, attempt=running.attempt, reason=reason))
+            return Ending.CRASHED
+        kind = "TimedOut" if reason.startswith("timed out") else "Stalled" if running.ended_because else "Crashed"
+        return self._end_item(running, "failed", seconds, reason=reason, error_type=kind, ending=Ending.CRASHED)
+
+    def _settle_done(self, running: _Running, done: ItemDone, seconds: float) -> Ending:
+        try:
+            for path in done.outputs:
+                Path(f"{path}.tmp").replace(path)
+        except OSError as error:
+            self._drop_unfinished_outputs(running.item.id)
+            reason = f"cannot write {error.filename2 or error.filename}: {error.strerror}"
+            return self._end_item(
+                running, "failed", seconds, reason=reason, error_type="OSError", ending=Ending.NOT_DONE
+            )
+        if done.outcome == "failed":
+            return self._end_item(running, "failed", seconds, reason=done.reason, ending=Ending.NOT_DONE)
+        checkpoint.remove(self._db_path(running.item.id))
+        ending = Ending.NOT_DONE if done.outcome in _ATTENTION_OUTCOMES else Ending.DONE
+        return self._end_item(running, done.outcome, seconds, reason=done.reason, ending=ending)
+
+    def _end_item(
+        self,
+        running: _Running,
+        outcome: str,
+        seconds: float,
+        *,
+        ending: Ending,
+        reason: str = "",
+        error_type: str = "",
+        traceback: str = "",
+    ) -> Ending:
+        self._item_seconds += seconds
+        self._record_end(
+            ItemEnded(
+                item_id=running.item.id,
+                outcome=outcome,
+                seconds=seconds,
+                reason=reason,
+                error_type=error_type,
+                traceback=traceback,
+                attempts=running.attempt,
+            )
+        )
+        self._claims.give_back(self._claim_name(running.item.id))
+        return ending
+
+    def _record_end(self, event: ItemEnded) -> None:
+        self._outcomes[event.item_id] = event.outcome
+        self._emit(event)
+
+    def _drop_unfinished_outputs(self, item_id: str) -> None:
+        for path in checkpoint.kept_outputs(self._db_path(item_id)):
+            with suppress(OSError):
+                Path(f"{path}.tmp").unlink(missing_ok=True)
+
+    # The end.
+
+    def _finish(self) -> None:
+        for running in list(self._running.values()):
+            # Only when the fork server itself was too slow: its workers are dead by now.
+            self._end_item(running, "interrupted", 0.0, reason="stopped", ending=Ending.INTERRUPTED)
+        self._running.clear()
+        if self.has_begun:
+            counts = Counter(o for o in self._outcomes.values() if o != "interrupted")
+            left = tuple(i for i in self._items if self._outcomes.get(i, "interrupted") == "interrupted")
+            self.exit_code = self._decide_exit_code(counts, left)
+            self._emit(
+                RunEnded(
+                    counts=dict(counts),
+                    left=left,
+                    wall_seconds=round(self._loop.now() - self._began, 3),
+                    item_seconds=round(self._item_seconds, 3),
+                    exit_code=int(self.exit_code),
+                )
+            )
+        elif self._stop_exit_code is not None:
+            self.exit_code = self._stop_exit_code
+        self._emitter.close()
+
+    def _decide_exit_code(self, counts: Mapping[str, int], left: Sequence[str]) -> ExitCode:
+        if self._stop_exit_code is not None and (left or self._stop_exit_code is not ExitCode.INTERRUPTED):
+            return self._stop_exit_code
+        if counts.get("failed") or any(
+            outcome == "skipped" and item_id not in self._held for item_id, outcome in self._outcomes.items()
+        ):
+            return ExitCode.ITEM_FAILED
+        if any(counts.get(outcome) for outcome in _ATTENTION_OUTCOMES):
+            return ExitCode.NEEDS_ATTENTION
+        return ExitCode.OK
+
+    def _emit(self, event: Event) -> None:
+        self._emitter.emit(event)
+
+    def _db_path(self, item_id: str) -> Path:
+        return checkpoint.path_for(self._settings.project_dir, self._settings.workflow, item_id)
+
+    def _claim_name(self, item_id: str) -> str:
+        return claim_name(self._settings.workflow, item_id)
+
+
+def claim_name(workflow: str, item_id: str) -> str:
+    return f"{workflow}/{item_id}"
+
+
+def take_claims(
+    claims: Claims, names: Mapping[str, str], is_owner_alive: bool, patience_seconds: float = 5.0
+) -> set[str]:
+    """Claim items (id to claim name); returns the ids somebody else holds.
+
+    When no other run is alive, a held claim belongs to a worker that is about to die with its coordinator: wait.
+    """
+    deadline = time.monotonic() + (0.0 if is_owner_alive else patience_seconds)
+    refused = {item_id for item_id, name in names.items() if not claims.take(name)}
+    while refused and time.monotonic() < deadline:
+        time.sleep(0.05)
+        refused = {item_id for item_id in refused if not claims.take(names[item_id])}
+    return refused
+
+
+def _unknown_input(plan: Plan, input_keys: list[str] | None) -> str:
+    if input_keys is None:
+        return ""
+    for item in plan.items:
+        unknown = sorted(set(item.input) - set(input_keys))
+        if unknown:
+            return (
+                f"Item {item.id!r}: the graph's state has no key {unknown[0]!r}; LangGraph would drop it in silence. "
+                f"Known keys: {', '.join(sorted(input_keys)) or 'none'}."
+            )
+    return ""
+
+
+def _load_error(failure: ServerFailed) -> UsageError:
+    if failure.is_usage:
+        return UsageError(failure.message)
+    last_lines = "\n".join(failure.traceback.strip().splitlines()[-8:])
+    return UsageError(f"The graph cannot be loaded: {failure.message}\n{last_lines}")
+
+
+def _death(code: int) -> str:
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = "unknown"
+        hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+        return f"worker killed by signal {-code} ({name}){hint}"
+    return f"worker exited with status {code} before it was done"

@@ -1,0 +1,36 @@
+"""Signals around a run: they become messages in the loop's inbox and are put back as they were afterwards."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+@contextmanager
+def signals_handled(on_stop: Callable[[int], None], on_suspend: Callable[[], None] | None = None) -> Iterator[None]:
+    """Call `on_stop(signal number)` for each stop signal. Off the main thread signals are not ours: does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        on_stop(number)
+
+    handlers: dict[int, Any] = {getattr(signal, name): stop for name in STOP_SIGNALS if hasattr(signal, name)}
+    if on_suspend is not None and hasattr(signal, "SIGTSTP"):
+        handlers[signal.SIGTSTP] = lambda _number, _frame: on_suspend()
+    # A signal that was ignored from the start (nohup) stays ignored.
+    before = {n: signal.getsignal(n) for n in handlers if signal.getsignal(n) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, handlers[number])
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

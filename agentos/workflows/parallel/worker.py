@@ -1,0 +1,311 @@
+"""The worker: one process, one item. Runs the graph, reports each step, stops when told or when nobody listens."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import socket
+import sqlite3
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentos import outputs
+from agentos.errors import AgentosError
+from agentos.workflows import checkpoint
+from agentos.workflows.checkpoint import CheckpointUnwritable, InputChanged, ItemDatabase
+from agentos.workflows.parallel import host
+from agentos.workflows.parallel.messages import (
+    DownMessage,
+    Heartbeat,
+    ItemDone,
+    ItemFailed,
+    ItemOpened,
+    ItemStopped,
+    LineBuffer,
+    NodeReady,
+    Proceed,
+    StartItem,
+    StopItem,
+    UpMessage,
+    decode,
+    encode,
+)
+from agentos.workflows.plan import input_hash
+
+if TYPE_CHECKING:
+    from agentos.workflows.graph import AnyGraph, Execution
+
+_NOT_INTERACTIVE = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "PAGER": "cat",
+    "PIP_NO_INPUT": "1",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
+_MAX_MESSAGE_CHARACTERS = 2_000
+_MAX_TRACEBACK_CHARACTERS = 20_000
+
+
+class Channel:
+    """The worker's end of its socket. A thread listens, so that a busy node can still be told to stop."""
+
+    def __init__(self, connection: socket.socket, start: StartItem, early: list[bytes]) -> None:
+        self._socket = connection
+        self._start = start
+        self._lines = LineBuffer()
+        self._send_lock = threading.Lock()
+        self._may_proceed = threading.Semaphore(0)
+        self.is_stopping = False
+        self._main_thread = threading.main_thread().ident
+        for line in early:
+            self._take(decode(line))
+        threading.Thread(target=self._listen, name="agentos-channel", daemon=True).start()
+
+    def send(self, message: UpMessage) -> None:
+        data = encode(message)
+        with self._send_lock:
+            self._socket.sendall(data)
+
+    def ask_to_start(self, node: str, finished: list[tuple[str, float]]) -> None:
+        """Announce a node and wait until it may run. Output written so far is on its way before the announcement."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.send(NodeReady(node=node, finished=finished))
+        self._may_proceed.acquire()
+        if self.is_stopping:
+            raise KeyboardInterrupt
+
+    def _listen(self) -> None:
+        beat = self._start.heartbeat_seconds
+        self._socket.settimeout(None)
+        while True:
+            try:
+                data = self._receive(beat)
+            except OSError:
+                data = b""
+            if data is None:
+                with suppress(OSError):
+                    self.send(Heartbeat())
+                continue
+            if not data:
+                _end_group()
+            for line in self._lines.feed(data):
+                self._take(decode(line))
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """None when there was nothing for that long. A timeout on the socket would apply to sends as well."""
+        import select  # noqa: PLC0415  Here to keep `select.poll` out of platforms without it.
+
+        ready, _, _ = select.select([self._socket], [], [], seconds)
+        return self._socket.recv(1 << 16) if ready else None
+
+    def _take(self, message: Any) -> None:
+        received: DownMessage = message
+        match received:
+            case Proceed():
+                self._may_proceed.release()
+            case StopItem():
+                self._stop()
+            case StartItem():
+                raise ValueError("an item was started already")
+
+    def _stop(self) -> None:
+        """Interrupt the main thread as Ctrl+C would: `finally` blocks run, children are ended, sleeps end."""
+        self.is_stopping = True
+        self._may_proceed.release()
+        if self._main_thread is not None:
+            signal.pthread_kill(self._main_thread, signal.SIGINT)
+        threading.Thread(target=self._end_after_grace, daemon=True).start()
+
+    def _end_after_grace(self) -> None:
+        time.sleep(self._start.stop_grace_seconds)
+        _end_group()
+
+
+def _end_group() -> None:
+    """This process and everything in its group, now."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def run_worker(control: socket.socket, load: Callable[[], AnyGraph]) -> None:
+    """Serve one item over `control` and exit. Never returns."""
+    exit_status = 1
+    try:
+        start, early = _receive_start(control)
+        _prepare_process(start)
+        channel = Channel(control, start, early)
+        channel.send(_serve(start, channel, load))
+        exit_status = 0
+    except (OSError, EOFError):
+        pass  # The coordinator is gone; so are we.
+    except KeyboardInterrupt:
+        exit_status = 130
+    _leave(exit_status)
+
+
+def _leave(exit_status: int) -> None:
+    """Not sys.exit: a node's leftover thread must not keep the process."""
+    with suppress(BaseException):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(exit_status)
+
+
+def _receive_start(control: socket.socket) -> tuple[StartItem, list[bytes]]:
+    buffer = LineBuffer()
+    while True:
+        data = control.recv(1 << 16)
+        if not data:
+            raise EOFError
+        lines = buffer.feed(data)
+        if lines:
+            start = decode(lines[0])
+            if not isinstance(start, StartItem):
+                raise ValueError(f"expected StartItem, got {type(start).__name__}")
+            return start, lines[1:]
+
+
+def _prepare_process(start: StartItem) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stream in ("stdout", "stderr"):
+        descriptor = 1 if stream == "stdout" else 2
+        # Lines leave when they are complete, and no text can make a print fail.
+        text = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, stream, text)
+        setattr(sys, f"__{stream}__", text)
+    os.environ.update(_NOT_INTERACTIVE)
+    os.environ.update(start.environment)
+    os.environ["AGENTOS_WORKFLOW_DB"] = start.db_path
+    os.environ["AGENTOS_ITEM_ID"] = start.item_id
+    os.chdir(start.project_dir)
+    memory_limit = os.environ.get("AGENTOS_MEMORY_LIMIT_MB")
+    if memory_limit:
+        host.limit_memory(int(memory_limit))
+
+
+def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> UpMessage:
+    """Run the item and say how it ended. Whatever a node raises ends here, as text."""
+    execution: Execution | None = None
+    database: ItemDatabase | None = None
+    try:
+        graph = load()
+        database, notice = _open_database(start)
+        initial_state = _initial_state(start, database)
+        channel.send(ItemOpened(resumed_after=database.resumes_after(), notice=notice))
+        outputs.set_keeper(database.keep_output)
+        from agentos.workflows.graph import Execution  # noqa: PLC0415  Loaded by `load`.
+
+        execution = Execution(graph, database.connection, start.item_id)
+        running = execution
+        execution.run(initial_state, lambda node: channel.ask_to_start(node, running.collect_finished()))
+        return _done(execution, database)
+    except BaseException as error:
+        # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
+        if channel.is_stopping and isinstance(error, KeyboardInterrupt):
+            return ItemStopped()
+        return _failed(error, execution.collect_finished() if execution else [])
+    finally:
+        outputs.set_keeper(None)
+        if database is not None:
+            with suppress(sqlite3.Error):
+                database.connection.close()
+
+
+def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
+    db_path = Path(start.db_path)
+    if start.fresh and start.attempt == 1:
+        checkpoint.remove(db_path)
+    try:
+        return ItemDatabase.open(db_path), ""
+    except sqlite3.DatabaseError as error:
+        kept = checkpoint.set_aside(db_path)
+        return (
+            ItemDatabase.open(db_path),
+            f"checkpoint is damaged ({error}); set aside as {kept.name}, starting over",
+        )
+
+
+def _initial_state(start: StartItem, database: ItemDatabase) -> dict[str, Any] | None:
+    """None resumes. A database that no step has been saved to yet is as good as new."""
+    fingerprint = input_hash(start.input)
+    known = database.get("input_hash")
+    if known is None:
+        database.put("input_hash", fingerprint)
+        return start.input
+    if known != fingerprint:
+        raise InputChanged(
+            "the input has changed since this item's checkpoint was made. Run with --fresh to start over, "
+            "or restore the input to resume."
+        )
+    has_checkpoint = (
+        database.connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'"
+        ).fetchone()[0]
+        and database.connection.execute("SELECT 1 FROM checkpoints LIMIT 1").fetchone()
+    )
+    return None if has_checkpoint else start.input
+
+
+def _done(execution: Execution, database: ItemDatabase) -> UpMessage:
+    from agentos.workflows.graph import state_value  # noqa: PLC0415  Loaded by now.
+
+    finished = execution.collect_finished()
+    if execution.is_parked:
+        database.put("parked", "yes")
+        return ItemDone(outcome="awaiting_review", reason="", finished=finished, outputs=[], is_parked=True)
+    outcome = state_value(execution.final_state, "outcome")
+    reason = state_value(execution.final_state, "reason") or ""
+    return ItemDone(
+        outcome=str(getattr(outcome, "value", outcome)) if outcome else "completed",
+        reason=str(reason)[:_MAX_MESSAGE_CHARACTERS],
+        finished=finished,
+        outputs=database.write_outputs(),
+    )
+
+
+def _failed(error: BaseException, finished: list[tuple[str, float]]) -> ItemFailed:
+    fault = next((e for e in _chain(error) if isinstance(e, CheckpointUnwritable)), None)
+    shown = fault or error
+    return ItemFailed(
+        error_type=type(shown).__name__,
+        message=_safe_text(shown)[:_MAX_MESSAGE_CHARACTERS],
+        traceback=_safe_traceback(error)[-_MAX_TRACEBACK_CHARACTERS:],
+        finished=finished,
+        is_run_fault=fault is not None,
+        exit_code=int(error.exit_code) if isinstance(error, AgentosError) else 1,
+    )
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        if isinstance(error, BaseExceptionGroup):
+            chain += [inner for inner in error.exceptions if inner not in chain]
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def _safe_text(error: BaseException) -> str:
+    """An exception's text, even when its own __str__ fails."""
+    try:
+        return str(error)
+    except Exception:
+        return f"(no text: {type(error).__name__} cannot be shown)"
+
+
+def _safe_traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__))
