@@ -1,0 +1,356 @@
+"""`ParallelCoordinator`: the engine for Python callers, over plain callables or over registered workflows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, Generic, NotRequired, TypedDict, TypeVar
+
+from agentos.errors import UsageError
+from agentos.events import Event, ItemEnded, ItemStarted, Listener, StopRequested, Warned
+from agentos.paths import find_project_dir
+from agentos.workflows.parallel import limits
+from agentos.workflows.parallel.backends.threads import CallEnd, start_call
+from agentos.workflows.parallel.faults import Credentials, with_faults
+from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
+from agentos.workflows.parallel.loop import Loop
+from agentos.workflows.parallel.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
+from agentos.workflows.parallel.shutdown import signals_handled
+from agentos.workflows.plan import Item, make_plan
+
+T = TypeVar("T")
+
+STOP_GRACE_SECONDS = 4.0
+
+
+class StopReason(Enum):
+    """Why a run is stopped, in order of urgency."""
+
+    REQUEST = "request"
+    INTERRUPT = "interrupt"
+    KILL = "kill"
+
+
+class ParallelRunConfig(TypedDict):
+    """A run of a registered workflow, or of any graph when `graph` names one (`MODULE:ATTR` or `PATH.py:ATTR`)."""
+
+    max_parallelism: int
+    dry_run: bool
+    workflow_type: str
+    pending_items: list[str]
+    graph: NotRequired[str]
+    inputs: NotRequired[dict[str, dict[str, Any]]]
+    project_dir: NotRequired[str]
+
+
+class ProgressReport(TypedDict):
+    """Where a run of a `ParallelRunConfig` stands, or how it ended."""
+
+    total: int
+    completed: int
+    failed: int
+    in_progress: int
+    pending: int
+    failed_items: list[str]
+    completed_items: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowResult:
+    """How one item ended."""
+
+    item_id: str
+    success: bool
+    error: str | None = None
+    error_type: str = ""
+    traceback: str = ""
+    duration_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class ProgressStats:
+    """Counts of a run of callables."""
+
+    total: int = 0
+    success_count: int = 0
+    failed: int = 0
+
+    @property
+    def completed(self) -> int:
+        """Ended, well or not."""
+        return self.success_count + self.failed
+
+
+class ParallelCoordinator:
+    """Runs items side by side. Usable off the main thread; signal handlers stand only around a run."""
+
+    DEFAULT_PARALLELISM: ClassVar[int] = limits.DEFAULT_PARALLELISM
+    MAX_PARALLELISM: ClassVar[int] = limits.MAX_PARALLELISM
+
+    def __init__(
+        self,
+        max_workers: int | ParallelRunConfig = limits.DEFAULT_PARALLELISM,
+        credential_coordinator: Any = None,
+        *,
+        on_event: Listener | None = None,
+    ) -> None:
+        """Takes a number of workers for `execute_parallel`, or a `ParallelRunConfig` for `run`."""
+        self._on_event = on_event or _printing_listener()
+        self.config = max_workers if isinstance(max_workers, dict) else None
+        wanted = self.config["max_parallelism"] if self.config is not None else max_workers
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+            raise UsageError(f"max_workers must be a whole number of at least 1, got {wanted!r}.")
+        self.max_workers = min(wanted, self.MAX_PARALLELISM)
+        if wanted > self.MAX_PARALLELISM:
+            self._emit(Warned(text=f"max_workers={wanted} is above the maximum; using {self.MAX_PARALLELISM}"))
+        self._credentials: Credentials | None = credential_coordinator
+        self._current: _CallableRun[Any] | None = None
+        self._launcher: Any = None
+        self._left: list[str] = []
+        self._over = threading.Event()
+        self._over.set()
+
+    # Plain callables on threads.
+
+    def execute_parallel(
+        self,
+        items: Iterable[T],
+        worker_func: Callable[[T, str | None], object],
+        item_id_func: Callable[[T], str],
+        dry_run: bool = False,
+    ) -> tuple[ProgressStats, list[WorkflowResult]]:
+        """Call `worker_func(item, credential)` for each item. A stop lets running calls end and starts no other."""
+        by_id = {sanitize_identifier(item_id_func(item)): item for item in items}
+        if dry_run:
+            _printing_listener().dry_run(by_id)
+            return ProgressStats(total=len(by_id)), []
+        run = _CallableRun(by_id, worker_func, self.max_workers, self._credentials, self._emit)
+        self._current = run
+        self._over.clear()
+        try:
+            with signals_handled(lambda number: self._handle_shutdown_signal(number, None)):
+                run.execute()
+        finally:
+            self._current = None
+            self._over.set()
+        self._left = run.left
+        return run.stats, run.results
+
+    def get_checkpoints(self) -> list[str]:
+        """Items the last run left undone, in order."""
+        return list(self._left)
+
+    # Registered workflows and graphs, in processes.
+
+    def run(self) -> ProgressReport:
+        """Run the items of the `ParallelRunConfig` this coordinator was made with."""
+        # The process engine and its reporters load only for those who use it.
+        from agentos.workflows.launch import Launcher  # noqa: PLC0415
+        from agentos.workflows.registry import request_for  # noqa: PLC0415
+
+        if self.config is None:
+            raise UsageError("run() needs a ParallelCoordinator made with a ParallelRunConfig.")
+        config = self.config
+        report = _ReportBuilder(config["pending_items"])
+        items = [Item(id=sanitize_identifier(i), input=config.get("inputs", {}).get(i, {})) for i in report.items]
+        if config["dry_run"]:
+            _printing_listener().dry_run(report.items)
+            return report.report()
+        project_dir = Path(config.get("project_dir") or find_project_dir(Path.cwd())).resolve()
+        request = request_for(
+            config["workflow_type"], config.get("graph"), make_plan(items), project_dir, self.max_workers
+        )
+        self._launcher = Launcher(request, listener=lambda event: self._note(report, event))
+        self._over.clear()
+        try:
+            self._launcher.run()
+        finally:
+            self._launcher = None
+            self._over.set()
+        self._left = report.left
+        return report.report()
+
+    def shutdown(self, timeout_seconds: float = 5) -> None:
+        """Stop the run under way and wait until it is over, or the time is up: then what still runs is killed."""
+        self.request_stop(StopReason.REQUEST)
+        if not self._over.wait(timeout_seconds):
+            self.request_stop(StopReason.KILL)
+            self._over.wait(1.0)
+
+    def request_stop(self, reason: StopReason) -> None:
+        """From any thread. Nothing new starts; does nothing when no run is under way."""
+        run, launcher = self._current, self._launcher
+        if run is not None:
+            run.request_stop(reason)
+        if launcher is not None:
+            launcher.stop(reason.value, at_once=reason is StopReason.KILL)
+
+    def _handle_shutdown_signal(self, signum: int, frame: FrameType | None) -> None:
+        run = self._current
+        is_second = run is not None and run.is_stopping
+        self.request_stop(StopReason.KILL if is_second else StopReason.INTERRUPT)
+
+    def _note(self, report: _ReportBuilder, event: Event) -> None:
+        report.note(event)
+        self._emit(event)
+
+    def _emit(self, event: Event) -> None:
+        self._on_event(event)
+
+
+class _CallableRun(Generic[T]):
+    """One `execute_parallel`: the schedule and the loop of every run, with threads for workers."""
+
+    def __init__(
+        self,
+        items: Mapping[str, T],
+        worker_func: Callable[[T, str | None], object],
+        parallel: int,
+        credentials: Credentials | None,
+        emit: Listener,
+    ) -> None:
+        self._items = items
+        self._worker_func = worker_func
+        self._credentials = with_faults(credentials, os.environ) if credentials is not None else None
+        self._emit = emit
+        self._loop = Loop()
+        self._schedule = Schedule(list(items), limit=parallel)
+        self._started: dict[str, float] = {}
+        self.stats = ProgressStats(total=len(items))
+        self.results: list[WorkflowResult] = []
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._schedule.is_stopping
+
+    @property
+    def left(self) -> list[str]:
+        return list(self._schedule.left)
+
+    def execute(self) -> None:
+        try:
+            self._perform(self._schedule.begin())
+            if not self._is_finished:
+                self._loop.run()
+        finally:
+            self._loop.close()
+
+    def request_stop(self, reason: StopReason) -> None:
+        self._loop.post(lambda: self._stop(reason))
+
+    def _stop(self, reason: StopReason) -> None:
+        at_once = reason is StopReason.KILL
+        if self._schedule.is_stopping and not at_once:
+            return
+        self._emit(StopRequested(reason=reason.value, at_once=at_once))
+        self._perform(self._schedule.stop())
+        # Threads cannot be ended: calls that outlive the grace period are left behind, and their items undone.
+        self._loop.after(0.0 if at_once else STOP_GRACE_SECONDS, self._loop.stop)
+
+    _is_finished = False
+
+    def _perform(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case Start(item_id=item_id, attempt=attempt):
+                    self._start(item_id, attempt)
+                case Finish():
+                    self._is_finished = True
+                    self._loop.stop()
+                case Stop() | Kill() | Skip() | Retry():
+                    pass  # Running calls drain; callables have neither dependencies nor retries.
+
+    def _start(self, item_id: str, attempt: int) -> None:
+        self._started[item_id] = self._loop.now()
+        self._emit(ItemStarted(item_id=item_id, attempt=attempt, pid=os.getpid()))
+        start_call(
+            item_id, lambda: self._call(item_id), lambda end: self._loop.post(lambda: self._ended(item_id, end))
+        )
+
+    def _call(self, item_id: str) -> None:
+        """On the item's thread: hold a credential, if there are any, for as long as the call lasts."""
+        if self._credentials is None:
+            self._worker_func(self._items[item_id], None)
+            return
+        credential = self._credentials.acquire()
+        if credential is None:
+            raise RuntimeError("Failed to acquire credential")
+        try:
+            self._worker_func(self._items[item_id], credential)
+        finally:
+            self._credentials.release(credential)
+
+    def _ended(self, item_id: str, end: CallEnd) -> None:
+        seconds = self._loop.now() - self._started[item_id]
+        if end.is_success:
+            self.stats.success_count += 1
+        else:
+            self.stats.failed += 1
+        self.results.append(
+            WorkflowResult(
+                item_id=item_id,
+                success=end.is_success,
+                error=end.message or None,
+                error_type=end.error_type,
+                traceback=end.traceback,
+                duration_seconds=seconds,
+            )
+        )
+        self._emit(
+            ItemEnded(
+                item_id=item_id,
+                outcome="completed" if end.is_success else "failed",
+                seconds=seconds,
+                reason=end.message,
+                error_type=end.error_type,
+                traceback=end.traceback,
+            )
+        )
+        self._perform(self._schedule.ended(item_id, Ending.DONE if end.is_success else Ending.NOT_DONE))
+
+
+class _ReportBuilder:
+    """Follows a run's events into a `ProgressReport`."""
+
+    def __init__(self, pending: Sequence[str]) -> None:
+        self.items = list(dict.fromkeys(pending))
+        self._running: set[str] = set()
+        self._outcomes: dict[str, str] = {}
+
+    @property
+    def left(self) -> list[str]:
+        return [item_id for item_id in self.items if self._outcomes.get(item_id, "interrupted") == "interrupted"]
+
+    def note(self, event: Event) -> None:
+        match event:
+            case ItemStarted(item_id=item_id):
+                self._running.add(item_id)
+            case ItemEnded(item_id=item_id, outcome=outcome):
+                self._running.discard(item_id)
+                self._outcomes[item_id] = outcome
+
+    def report(self) -> ProgressReport:
+        ended = [i for i in self.items if self._outcomes.get(i, "interrupted") != "interrupted"]
+        failed = [i for i in ended if self._outcomes[i] in ("failed", "skipped")]
+        done = [i for i in ended if i not in failed]
+        return ProgressReport(
+            total=len(self.items),
+            completed=len(done),
+            failed=len(failed),
+            in_progress=len(self._running),
+            pending=len(self.items) - len(ended) - len(self._running),
+            failed_items=failed,
+            completed_items=done,
+        )
+
+
+def _printing_listener() -> Any:
+    # The one edge from here to the reporters: the words for those who bring no listener.
+    from agentos.reporters.console import PrintingListener  # noqa: PLC0415
+
+    return PrintingListener()

@@ -1,0 +1,44 @@
+"""Workflows by name: which graph an item type goes through. The engine knows none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.errors import UsageError
+from agentos.workflows.launch import RunRequest
+from agentos.workflows.parallel import host
+from agentos.workflows.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A registered workflow."""
+
+    name: str
+    """The `{type}` of file names."""
+    graph: str
+    """`MODULE:ATTR`."""
+    label_prefix: str
+
+
+WORKFLOWS: dict[str, Workflow] = {}
+
+
+def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, parallel: int) -> RunRequest:
+    """A run of a registered workflow, or of `graph` under that name. Quiet: for callers with a listener."""
+    workflow = Workflow(name, graph, "") if graph else WORKFLOWS.get(name)
+    if workflow is None:
+        known = ", ".join(sorted(WORKFLOWS)) or "none"
+        raise UsageError(f"Unknown workflow type {name!r}. Registered: {known}; or give a graph.")
+    return RunRequest(
+        plan=plan,
+        workflow=workflow.name,
+        graph=workflow.graph,
+        project_dir=project_dir,
+        search_dir=Path.cwd(),
+        parallel=parallel,
+        fork=host.CAN_FORK_SAFELY,
+        label_prefix=workflow.label_prefix,
+        is_quiet=True,
+    )
