@@ -1,1 +1,81 @@
-"""Models: one way to call any of them."""
+"""Model calls: one function for any model, with a key leased for each attempt.
+
+Names are loaded on first use, so that importing this package costs nothing until a model is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentos.llm.calls import agenerate, close, generate, preload
+    from agentos.llm.cancellation import cancel_calls
+    from agentos.llm.context import set_call_context
+    from agentos.llm.errors import (
+        CallCancelledError,
+        InvalidOutputError,
+        ModelRequestError,
+        ProviderUnavailableError,
+        RecordingMissingError,
+    )
+    from agentos.llm.model import current_broker, set_broker
+    from agentos.llm.offline import OfflineRequest, register_offline
+    from agentos.llm.settings import LlmSettings, ProviderSettings, configure, provider_settings
+    from agentos.llm.types import Message, Reply
+
+__all__ = [
+    "CallCancelledError",
+    "InvalidOutputError",
+    "LlmSettings",
+    "Message",
+    "ModelRequestError",
+    "OfflineRequest",
+    "ProviderSettings",
+    "ProviderUnavailableError",
+    "RecordingMissingError",
+    "Reply",
+    "agenerate",
+    "cancel_calls",
+    "close",
+    "configure",
+    "current_broker",
+    "generate",
+    "preload",
+    "provider_settings",
+    "register_offline",
+    "set_broker",
+    "set_call_context",
+]
+
+_MODULE_OF = {
+    "CallCancelledError": "errors",
+    "InvalidOutputError": "errors",
+    "LlmSettings": "settings",
+    "Message": "types",
+    "ModelRequestError": "errors",
+    "OfflineRequest": "offline",
+    "ProviderSettings": "settings",
+    "ProviderUnavailableError": "errors",
+    "RecordingMissingError": "errors",
+    "Reply": "types",
+    "agenerate": "calls",
+    "cancel_calls": "cancellation",
+    "close": "calls",
+    "configure": "settings",
+    "current_broker": "model",
+    "generate": "calls",
+    "preload": "calls",
+    "provider_settings": "settings",
+    "register_offline": "offline",
+    "set_broker": "model",
+    "set_call_context": "context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'agentos.llm' has no attribute '{name}'")
+    value = getattr(import_module(f"agentos.llm.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value

@@ -294,7 +294,8 @@ class AnthropicFormat:
     """Anthropic messages."""
 
     def secret(self, headers: Mapping[str, str]) -> str:
-        return headers.get("x-api-key", "")
+        # Older SDKs send x-api-key, newer ones a bearer token; the API takes both.
+        return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
     def parse(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         conversation = [(m.get("role", ""), _texts(m.get("content"))) for m in body.get("messages", [])]

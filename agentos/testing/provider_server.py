@@ -140,6 +140,8 @@ class Desk:
         for name, steps in config.script.items():
             self._script[name].extend(steps)
         self.requests: deque[Seen] = deque(maxlen=20_000)
+        self.ports_seen: set[int] = set()
+        """Client ports, one a connection: tells whether a client keeps its connections."""
         self._hits: Counter[str] = Counter()
         self._statuses: dict[str, Counter[str]] = defaultdict(Counter)
         self._seconds: dict[str, Counter[int]] = defaultdict(Counter)
@@ -333,6 +335,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._desk.ports_seen.add(transport.get_extra_info("peername")[1])
         self._open_transports.add(transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

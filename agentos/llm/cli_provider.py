@@ -1,0 +1,184 @@
+"""Coding CLIs as a provider: `cli:claude` asks `claude -p` and reads its JSON result, never its prose."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agentos.keys.leases import (
+    Evidence,
+    Lease,
+    Overloaded,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    Succeeded,
+    TransportFailed,
+    Usage,
+)
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.errors import ModelNameError
+from agentos.llm.structured import OutputSchema
+from agentos.llm.types import Completion, Message, Outcome, Request
+from agentos.workstreams.children import ChildResult, kill_with_variable, run_child
+
+_CALL_MARK = "AGENTOS_CLI_CALL"
+"""Marks every process of one call, so that cancelling finds those that left the group too."""
+
+_PASSED_ON = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"),
+    *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+)
+"""What a CLI may see of our environment: a list of what is needed cannot let a key through by accident."""
+
+_LONGEST_ARGUMENT = 100_000
+"""The kernel refuses an argument of 128 KiB."""
+
+
+def send_to_cli(
+    request: Request,
+    messages: Sequence[Message],
+    schema: OutputSchema | None,
+    lease: Lease,
+    cancellation: Cancellation,
+) -> Outcome:
+    """Ask the CLI once. It runs in an empty directory of its own, and nothing of it outlives the call."""
+    with tempfile.TemporaryDirectory(prefix="agentos-cli-") as empty_dir, _killing_when(cancellation) as mark:
+        try:
+            result = run_child(
+                _command(request, schema),
+                cwd=Path(empty_dir),
+                env=_environment(os.environ, lease.secret, mark),
+                timeout_seconds=request.timeout_seconds,
+                stdin=_stdin(request, messages).encode(),
+                limit_bytes=32_000_000,
+            )
+        except OSError as error:
+            return Outcome(evidence=RequestFailed(reason=f"cannot start {_program(request)}: {error.strerror}"))
+    cancellation.check()
+    return _outcome(request, result)
+
+
+@contextmanager
+def _killing_when(cancellation: Cancellation) -> Iterator[str]:
+    """A mark for the call's processes; once the call is cancelled, whatever carries it is killed."""
+    mark = uuid.uuid4().hex
+    is_over = threading.Event()
+
+    def kill_until_over() -> None:
+        while not is_over.is_set():
+            # Again, because the child may be about to start.
+            kill_with_variable(_CALL_MARK, mark)
+            is_over.wait(0.02)
+
+    killer = threading.Thread(target=kill_until_over, name="agentos-cli-cancel", daemon=True)
+    try:
+        with cancellation.calling(killer.start):
+            yield mark
+    finally:
+        is_over.set()
+
+
+def _program(request: Request) -> str:
+    program = request.model.model.partition(":")[0]
+    if program != "claude":
+        raise ModelNameError(f"Unknown coding CLI '{program}': cli:claude is known, or cli:claude:<model>.")
+    return program
+
+
+def _command(request: Request, schema: OutputSchema | None) -> list[str]:
+    command = [_program(request), "-p", "--output-format", "json"]
+    model = request.model.model.partition(":")[2]
+    if model:
+        command += ["--model", model]
+    if request.system and len(request.system) <= _LONGEST_ARGUMENT:
+        command += ["--append-system-prompt", request.system]
+    if schema is not None:
+        command += ["--json-schema", json.dumps(schema.json_schema)]
+    return command
+
+
+def _stdin(request: Request, messages: Sequence[Message]) -> str:
+    """The prompt; of a longer conversation, all turns with their speaker."""
+    turns = [messages[0].content] if len(messages) == 1 else [f"{m.role}:\n{m.content}" for m in messages]
+    if request.system and len(request.system) > _LONGEST_ARGUMENT:
+        turns.insert(0, request.system)
+    return "\n\n".join(turns)
+
+
+def _environment(ours: Mapping[str, str], secret: str, mark: str) -> dict[str, str]:
+    passed = {name: ours[name] for name in _PASSED_ON if name in ours}
+    passed[_CALL_MARK] = mark
+    if secret:
+        passed["ANTHROPIC_API_KEY"] = secret
+    return passed
+
+
+def _outcome(request: Request, child: ChildResult) -> Outcome:
+    if child.timed_out:
+        reason = f"no answer in {request.timeout_seconds:g} s"
+        return Outcome(evidence=TransportFailed(reason=reason), timed_out=True)
+    result = _last_json_object(child.stdout.text())
+    if result is None:
+        ended = f"exit {child.exit_code}" if child.signal_number is None else f"signal {child.signal_number}"
+        return Outcome(evidence=RequestFailed(reason=f"{_program(request)} gave no JSON result ({ended})"))
+    if result.get("is_error"):
+        return Outcome(evidence=_evidence(result))
+    completion = _completion(request, result)
+    return Outcome(evidence=Succeeded(usage=completion.usage), completion=completion)
+
+
+def _completion(request: Request, result: Mapping[str, Any]) -> Completion:
+    tokens = result.get("usage") or {}
+    structured = result.get("structured_output")
+    usage = Usage(
+        input_tokens=int(tokens.get("input_tokens", 0)),
+        output_tokens=int(tokens.get("output_tokens", 0)),
+        cost_usd=result.get("total_cost_usd"),
+    )
+    return Completion(
+        text=str(result.get("result") or ""),
+        structured=None if structured is None else json.dumps(structured),
+        usage=usage,
+        model=str(request.model),
+    )
+
+
+def _evidence(result: Mapping[str, Any]) -> Evidence:
+    """What an error result means, by the status its structured field names."""
+    status = result.get("api_error_status")
+    retry_after = result.get("retry_after_seconds")
+    wait_seconds = float(retry_after) if isinstance(retry_after, int | float) else None
+    match status:
+        case 429:
+            return RateLimited(retry_after_seconds=wait_seconds)
+        case 401 | 403:
+            return Rejected(reason=f"the CLI reports status {status}")
+        case 500 | 502 | 503 | 504 | 529:
+            return Overloaded(retry_after_seconds=wait_seconds)
+        case _:
+            shown_status = status if isinstance(status, int) else None
+            return RequestFailed(
+                status=shown_status, reason=f"the CLI ended with {result.get('subtype', 'an error')}"
+            )
+
+
+def _last_json_object(text: str) -> dict[str, Any] | None:
+    """The result among the output: the whole of it, or its last line that is an object."""
+    for candidate in (text, *reversed(text.splitlines())):
+        try:
+            value = json.loads(candidate)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            return value
+    return None

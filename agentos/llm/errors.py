@@ -1,0 +1,31 @@
+"""How a model call can fail in a way that a user can act on. No message ever holds a key."""
+
+from __future__ import annotations
+
+from agentos.errors import AgentosError, ExitCode, UsageError
+
+
+class ProviderUnavailableError(AgentosError):
+    """The provider stayed overloaded or out of reach for as long as it was reasonable to try."""
+
+
+class ModelRequestError(AgentosError):
+    """The provider refuses this request whichever key sends it; sending it again would not help."""
+
+
+class InvalidOutputError(AgentosError):
+    """The answer did not fit the output type, not even after the model was told why."""
+
+
+class CallCancelledError(AgentosError):
+    """The call was given up because its caller is stopping."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+class RecordingMissingError(AgentosError):
+    """Nothing was recorded for this call."""
+
+
+class ModelNameError(UsageError):
+    """A model name that no provider answers to."""

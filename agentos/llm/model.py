@@ -1,0 +1,129 @@
+"""The key client: leases a key for each attempt at a provider and owns every retry of a model call."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from agentos.keys.leases import (
+    Abandoned,
+    Evidence,
+    Lease,
+    LeaseBroker,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    TransportFailed,
+)
+from agentos.llm import pricing
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
+from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure
+from agentos.llm.types import Completion, Outcome, Request
+
+Attempt = Callable[[Lease], Outcome]
+"""Asks the provider once. Given the lease, not its secret: a lease can be shown in a traceback."""
+
+# What an answer is reserved at when the caller gives no bound: long documents are about this long.
+_USUAL_OUTPUT_TOKENS = 4096
+
+retry_policy = RetryPolicy()
+
+_broker: LeaseBroker | None = None
+
+
+def set_broker(broker: LeaseBroker | None) -> None:
+    """Lease keys from `broker` in this process from now on; None goes back to the process's own pool."""
+    global _broker
+    _broker = broker
+
+
+def current_broker() -> LeaseBroker:
+    """The broker that was set; outside a run, one that owns the user's keys itself."""
+    if _broker is not None:
+        return _broker
+    from agentos.llm.alone import own_broker  # noqa: PLC0415 - a worker never needs it
+
+    return own_broker()
+
+
+def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> Completion:
+    """An answer, however many keys and attempts it takes.
+
+    Limits and rejected keys are the broker's to route around; it raises when no key can help. A busy or silent
+    provider is tried a bounded number of times. Each lease is released exactly once, whatever happens.
+    """
+    broker = current_broker()
+    history = History()
+    while True:
+        cancellation.check()
+        outcome = _attempt_with_lease(broker, request, attempt, cancellation)
+        if outcome.completion is not None:
+            return outcome.completion
+        match after_failure(outcome, history, retry_policy, random.random()):
+            case TryAgain(delay_seconds=delay_seconds, history=history):
+                cancellation.wait(delay_seconds)
+            case GiveUp(attempts=attempts):
+                raise _error(request, outcome.evidence, attempts)
+
+
+def _attempt_with_lease(
+    broker: LeaseBroker, request: Request, attempt: Attempt, cancellation: Cancellation
+) -> Outcome:
+    lease = _acquire(broker, request)
+    evidence: Evidence = Abandoned()
+    try:
+        cancellation.check()
+        outcome = attempt(lease)
+        evidence = _without_secret(outcome.evidence, lease)
+        return replace(outcome, evidence=evidence)
+    finally:
+        broker.release(lease, evidence)
+
+
+def _acquire(broker: LeaseBroker, request: Request) -> Lease:
+    input_tokens = pricing.estimate_tokens(request.text)
+    output_tokens = request.max_output_tokens or _USUAL_OUTPUT_TOKENS
+    return broker.acquire(
+        provider=request.model.provider,
+        model=request.model.model,
+        estimated_tokens=input_tokens,
+        estimated_cost_usd=pricing.estimate_cost(str(request.model), input_tokens, output_tokens),
+    )
+
+
+def _without_secret(evidence: Evidence, lease: Lease) -> Evidence:
+    """Providers quote what they were sent; a reason never repeats the key."""
+    match evidence:
+        case QuotaSpent(reason=reason) | TransportFailed(reason=reason) | RequestFailed(reason=reason):
+            if lease.secret and lease.secret in reason:
+                return replace(evidence, reason=reason.replace(lease.secret, "[key]"))
+        case Rejected(reason=reason):
+            if lease.secret and lease.secret in reason:
+                return replace(evidence, reason="")
+    return evidence
+
+
+def _error(request: Request, evidence: Evidence, attempts: int) -> ModelRequestError | ProviderUnavailableError:
+    model = request.model
+    match evidence:
+        case RequestFailed(status=status, reason=reason):
+            answered = f" with status {status}" if status is not None else ""
+            return ModelRequestError(
+                f"{model} refused the request{answered}: {_one_line(reason) or 'no reason given'}."
+            )
+        case Overloaded():
+            what = "is overloaded"
+        case TransportFailed(reason=reason):
+            what = f"did not answer: {_one_line(reason) or 'connection failed'}"
+        case RateLimited() | QuotaSpent() | Rejected() | Abandoned() | _:
+            what = "gave no answer"
+    return ProviderUnavailableError(f"{model} {what} ({attempts} attempts); run again later to resume.")
+
+
+def _one_line(text: str) -> str:
+    flat = " ".join(text.split()).rstrip(".")
+    return flat if len(flat) <= 300 else flat[:297] + "..."

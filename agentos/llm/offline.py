@@ -1,0 +1,82 @@
+"""The built-in model `offline`: no network, no key, and the same answer for the same request every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentos.keys.leases import Usage
+from agentos.llm import pricing, settings
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.minimal import minimal_value
+from agentos.llm.types import Completion, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineRequest:
+    """What an offline answer may depend on."""
+
+    prompt: str
+    system: str | None = None
+    task: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    output_type: Any = None
+
+
+OfflineFunction = Callable[[OfflineRequest], Any]
+"""Returns text, or for a request with an output type a value that fits it."""
+
+_functions: dict[str, OfflineFunction] = {}
+
+
+def register_offline(task_name: str, function: OfflineFunction) -> None:
+    """Answer requests with `task=task_name` by `function`. A later registration replaces an earlier one."""
+    _functions[task_name] = function
+
+
+def answer(request: Request, cancellation: Cancellation) -> Completion:
+    """The offline answer, after the configured latency."""
+    cancellation.wait(settings.offline_latency_seconds())
+    function = _functions.get(request.task or "", _plain_answer)
+    value = function(
+        OfflineRequest(
+            prompt=request.prompt,
+            system=request.system,
+            task=request.task,
+            data=request.data,
+            output_type=request.output_type,
+        )
+    )
+    if request.output_type is None:
+        return _completion(request, str(value), None)
+    structured = _as_json(request.output_type, value)
+    return _completion(request, structured, structured)
+
+
+def _plain_answer(request: OfflineRequest) -> Any:
+    """Recognisable and stable: which request it answers shows in a digest and its first words."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL
+
+    first_line = next((line.strip() for line in request.prompt.splitlines() if line.strip()), "")
+    digest = hashlib.sha256(f"{request.system or ''}\0{request.prompt}".encode()).hexdigest()[:8]
+    text = f"Offline answer {digest}: {first_line[:80]}"
+    if request.output_type is None:
+        return text
+    from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
+
+    return minimal_value(OutputSchema(request.output_type).inner_schema, text=text)
+
+
+def _as_json(output_type: Any, value: Any) -> str:
+    """The value in the shape a real model would send it."""
+    from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
+
+    return OutputSchema(output_type).encode(value)
+
+
+def _completion(request: Request, text: str, structured: str | None) -> Completion:
+    usage = Usage(
+        input_tokens=pricing.estimate_tokens(request.text), output_tokens=pricing.estimate_tokens(text), cost_usd=0.0
+    )
+    return Completion(text=text, structured=structured, usage=usage, model=str(request.model))

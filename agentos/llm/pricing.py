@@ -1,0 +1,48 @@
+"""What tokens cost, by genai-prices. A model it does not know has no price, which is not a price of 0."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from agentos.llm.types import ModelName
+
+_CHARACTERS_PER_TOKEN = 4
+_FREE_PROVIDERS = ("offline", "recorded")
+
+
+def estimate_tokens(text: str) -> int:
+    """Roughly how many tokens a text is; never 0, so that an estimate always reserves something."""
+    return max(1, -(-len(text) // _CHARACTERS_PER_TOKEN))
+
+
+def cost_usd(model: str, *, input_tokens: int, output_tokens: int) -> float | None:
+    """The price of a call in US dollars, or None when the model's price is not known."""
+    name = ModelName.parse(model)
+    if name.provider in _FREE_PROVIDERS:
+        return 0.0
+    return _price(name, input_tokens, output_tokens) if _has_price(name) else None
+
+
+def estimate_cost(model: str, input_tokens: int, max_output_tokens: int) -> float | None:
+    """What a call may cost at most, for a budget to reserve before it is made."""
+    return cost_usd(model, input_tokens=input_tokens, output_tokens=max_output_tokens)
+
+
+@lru_cache(maxsize=256)
+def _has_price(name: ModelName) -> bool:
+    """Asked once a model, because an unknown one is searched for at length."""
+    return _price(name, 1000, 1000) is not None
+
+
+def _price(name: ModelName, input_tokens: int, output_tokens: int) -> float | None:
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 - slow to import, and only priced models need it
+
+    try:
+        price = calc_price(
+            Usage(input_tokens=input_tokens, output_tokens=output_tokens),
+            model_ref=name.model,
+            provider_id=name.provider,
+        )
+    except LookupError:
+        return None
+    return float(price.total_price)

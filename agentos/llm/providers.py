@@ -1,0 +1,245 @@
+"""One attempt at a provider through its SDK: a request and a key in, an outcome out. Imports the SDK machinery."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic_ai import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelTimeoutError,
+    UnexpectedModelBehavior,
+)
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from agentos.keys.classify import classify, limits_from_headers
+from agentos.keys.leases import Evidence, Lease, RequestFailed, Succeeded, TransportFailed, Usage
+from agentos.llm import loop, pricing
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
+from agentos.llm.settings import provider_settings
+from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
+from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
+
+
+def send(
+    request: Request,
+    messages: Sequence[Message],
+    schema: OutputSchema | None,
+    lease: Lease,
+    cancellation: Cancellation,
+) -> Outcome:
+    """Ask once, with no retry of any kind. Raises only when cancelled; a failure is an outcome with its evidence."""
+    exchange = Exchange(request.model.provider, lease.secret)
+    return loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)
+
+
+async def _attempt(
+    request: Request, messages: Sequence[Message], schema: OutputSchema | None, exchange: Exchange
+) -> Outcome:
+    current_exchange.set(exchange)
+    try:
+        async with asyncio.timeout(request.timeout_seconds):
+            response = await model_request(
+                _clients.model(request.model),
+                _to_model_messages(messages, request.system),
+                model_settings=_model_settings(request),
+                model_request_parameters=_parameters(schema),
+            )
+        return _answered(response, request.model, exchange)
+    except TimeoutError:
+        reason = f"no answer in {request.timeout_seconds:g} s"
+        return Outcome(evidence=TransportFailed(reason=reason), timed_out=True)
+    except Exception as error:
+        # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
+        return _failed(error, exchange)
+
+
+def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> Outcome:
+    usage = Usage(
+        input_tokens=response.usage.input_tokens,
+        output_tokens=response.usage.output_tokens,
+        cost_usd=pricing.cost_usd(
+            str(name), input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens
+        ),
+    )
+    call = next((part for part in response.parts if isinstance(part, ToolCallPart)), None)
+    completion = Completion(
+        text=response.text or "",
+        structured=call.args_as_json_str() if call else None,
+        usage=usage,
+        model=str(name),
+        is_truncated=response.finish_reason == "length",
+    )
+    limits = limits_from_headers(exchange.provider, exchange.headers)
+    return Outcome(evidence=Succeeded(usage=usage, limits=limits), completion=completion)
+
+
+def _failed(error: Exception, exchange: Exchange) -> Outcome:
+    timed_out = isinstance(error, ModelTimeoutError)
+    return Outcome(evidence=_evidence(error, exchange), timed_out=timed_out)
+
+
+def _evidence(error: Exception, exchange: Exchange) -> Evidence:
+    """What an exception of the SDK means, by status, headers and body of the exchange; never by its text."""
+    if exchange.status is not None and exchange.status >= 300:
+        return classify(exchange.provider, exchange.status, exchange.headers, _decoded(exchange.error_body))
+    match error:
+        case ModelHTTPError():
+            # An error event inside a stream that began with 200.
+            return classify(exchange.provider, error.status_code, error.headers or {}, error.body)
+        case ModelConnectionError():
+            return TransportFailed(reason=_phase(error))
+        case ContentFilterError():
+            return RequestFailed(status=exchange.status, reason="the provider's content filter refused it")
+        case UnexpectedModelBehavior() | ValueError():
+            return TransportFailed(reason="an unreadable answer")
+        case _:
+            # A key cannot be in here: the SDK never had one.
+            return RequestFailed(status=exchange.status, reason=f"{type(error).__name__}: {error}")
+
+
+def _phase(error: ModelConnectionError) -> str:
+    kind = "timed out" if isinstance(error, ModelTimeoutError) else "failed"
+    return f"the connection {kind} ({error.phase})" if error.phase else f"the connection {kind}"
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
+def _to_model_messages(messages: Sequence[Message], system: str | None) -> list[ModelMessage]:
+    converted: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart(content=message.content)], instructions=system)
+        if message.role == "user"
+        else ModelResponse(parts=[TextPart(content=message.content)])
+        for message in messages
+    ]
+    return converted
+
+
+def _model_settings(request: Request) -> ModelSettings:
+    model_settings = ModelSettings(max_retries=0, timeout=request.timeout_seconds)
+    if request.max_output_tokens is not None:
+        model_settings["max_tokens"] = request.max_output_tokens
+    return model_settings
+
+
+def _parameters(schema: OutputSchema | None) -> ModelRequestParameters:
+    if schema is None:
+        return ModelRequestParameters()
+    tool = ToolDefinition(
+        name=OUTPUT_TOOL_NAME,
+        description="Give the final answer in this structure.",
+        parameters_json_schema=dict(schema.json_schema),
+        kind="output",
+    )
+    return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
+
+
+class _Clients:
+    """SDK clients and models of this process, built once each: building some takes longer than a call."""
+
+    def __init__(self) -> None:
+        self._http: KeyedClient | None = None
+        self._models: dict[tuple[ModelName, str | None], Model] = {}
+        self._providers: dict[tuple[str, str | None], Any] = {}
+
+    def model(self, name: ModelName) -> Model:
+        base_url = provider_settings(name.provider).base_url
+        key = (name, base_url)
+        if key not in self._models:
+            self._models[key] = _MODEL_BUILDERS[name.provider](name.model, self.provider(name.provider, base_url))
+        return self._models[key]
+
+    def provider(self, provider: str, base_url: str | None) -> Any:
+        key = (provider, base_url)
+        if key not in self._providers:
+            self._http = self._http or new_client()
+            self._providers[key] = _PROVIDER_BUILDERS[provider](base_url, self._http)
+        return self._providers[key]
+
+    async def close(self) -> None:
+        http, self._http = self._http, None
+        self._models.clear()
+        self._providers.clear()
+        if http is not None:
+            await http.aclose()
+
+
+_clients = _Clients()
+
+
+def close() -> None:
+    """Close connections and the loop's thread; the next call opens new ones."""
+    loop.call_loop.stop(_clients.close())
+
+
+def preload(providers: Sequence[str]) -> None:
+    """Import SDKs and build their clients in a process that will be forked: no connection, no thread."""
+    for provider in providers:
+        if provider in _PROVIDER_BUILDERS:
+            _clients.provider(provider, provider_settings(provider).base_url)
+
+
+# The SDKs are imported by the builders, so that a process pays only for the providers it uses.
+
+
+def _google_provider(base_url: str | None, http: KeyedClient) -> Any:
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
+
+    return GoogleProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
+
+
+def _openai_provider(base_url: str | None, http: KeyedClient) -> Any:
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+
+    return OpenAIProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
+
+
+def _anthropic_provider(base_url: str | None, http: KeyedClient) -> Any:
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+
+    return AnthropicProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
+
+
+def _google_model(name: str, provider: Any) -> Model:
+    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415
+
+    return GoogleModel(name, provider=provider)
+
+
+def _openai_model(name: str, provider: Any) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
+
+    return OpenAIChatModel(name, provider=provider)
+
+
+def _anthropic_model(name: str, provider: Any) -> Model:
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
+
+    return AnthropicModel(name, provider=provider)
+
+
+_PROVIDER_BUILDERS: dict[str, Callable[[str | None, KeyedClient], Any]] = {
+    "google": _google_provider,
+    "openai": _openai_provider,
+    "anthropic": _anthropic_provider,
+}
+_MODEL_BUILDERS: dict[str, Callable[[str, Any], Model]] = {
+    "google": _google_model,
+    "openai": _openai_model,
+    "anthropic": _anthropic_model,
+}

@@ -1,0 +1,83 @@
+"""When to try a model call again. Pure: the only owner of retries asks here, nobody else retries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from agentos.keys.leases import (
+    Abandoned,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    Succeeded,
+    TransportFailed,
+)
+from agentos.llm.types import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often a busy or silent provider is tried before the call fails."""
+
+    overload_attempts: int = 6
+    transport_attempts: int = 4
+    timeout_attempts: int = 2
+    """A call that timed out most often times out again, at full price: one more try, not many."""
+    base_seconds: float = 0.5
+    cap_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Failures of one call so far that count against its bounds."""
+
+    overloads: int = 0
+    transports: int = 0
+    timeouts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Ask for a key again after `delay_seconds`; the broker then decides how long a limited key waits."""
+
+    delay_seconds: float
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    attempts: int
+
+
+def after_failure(outcome: Outcome, history: History, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
+    """What follows an attempt without an answer. `jitter` is a random number from 0 to 1."""
+    match outcome.evidence:
+        case RateLimited() | QuotaSpent() | Rejected():
+            # The pool knows which keys are left, and waits or refuses.
+            return TryAgain(0.0, history)
+        case Overloaded(retry_after_seconds=asked):
+            count = history.overloads + 1
+            if count >= policy.overload_attempts:
+                return GiveUp(count)
+            delay = max(backoff_seconds(count, policy, jitter), asked or 0.0)
+            return TryAgain(delay, replace(history, overloads=count))
+        case TransportFailed():
+            count = history.transports + 1
+            timeouts = history.timeouts + (1 if outcome.timed_out else 0)
+            if count >= policy.transport_attempts or timeouts >= policy.timeout_attempts:
+                return GiveUp(count)
+            delay = backoff_seconds(count, policy, jitter)
+            return TryAgain(delay, replace(history, transports=count, timeouts=timeouts))
+        case RequestFailed() | Abandoned() | Succeeded():
+            return GiveUp(1)
+        case _:
+            assert_never(outcome.evidence)
+
+
+def backoff_seconds(failures: int, policy: RetryPolicy, jitter: float) -> float:
+    """Doubling from the base up to the cap; between half and all of it, so that callers do not return in step."""
+    full = min(policy.cap_seconds, policy.base_seconds * 2.0 ** min(failures - 1, 30))
+    return full * (0.5 + jitter / 2)

@@ -1,0 +1,478 @@
+"""Every provider keeps the same promises: the real SDKs over real HTTP to the provider server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agentos import llm
+from agentos.errors import AgentosError, NoUsableKeyError
+from agentos.keys.leases import (
+    Abandoned,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    Succeeded,
+    TransportFailed,
+)
+from agentos.llm import http_client, model
+from agentos.llm.retries import RetryPolicy
+from agentos.testing.provider_server import Key, LimitRule, ProviderServer, Step
+from agentos.testing.recording_broker import RecordingBroker
+
+MODELS = {
+    "google": "google:gemini-2.5-flash",
+    "openai": "openai:gpt-4o-mini",
+    "anthropic": "anthropic:claude-sonnet-4-5",
+}
+ALPHA, BETA = "SENTINEL-alpha-Zq81+/kd", "SENTINEL-beta-Wm27+/pf"
+
+
+class Verdict(BaseModel):
+    approved: bool
+    score: int = Field(ge=0, le=10)
+    comments: list[str]
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Title(TypedDict):
+    title: str
+
+
+@dataclass
+class Setting:
+    provider: str
+    model: str
+    server: ProviderServer
+    broker: RecordingBroker
+
+
+@pytest.fixture(params=list(MODELS))
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server() -> Iterator[ProviderServer]:
+    keys = [Key(name="alpha", secret=ALPHA, group="one"), Key(name="beta", secret=BETA, group="two")]
+    with ProviderServer(keys=keys, accepts_unknown_keys=False) as running:
+        yield running
+
+
+@pytest.fixture
+def setting(
+    provider: str, server: ProviderServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Setting]:
+    broker = RecordingBroker({"alpha": ALPHA, "beta": BETA})
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path))
+    monkeypatch.setenv(f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL", server.base_url(provider))
+    monkeypatch.setattr(model, "retry_policy", RetryPolicy(base_seconds=0.01, cap_seconds=0.02))
+    llm.set_broker(broker)
+    yield Setting(provider, MODELS[provider], server, broker)
+    llm.set_broker(None)
+    llm.close()
+    assert broker.is_settled(), "a lease was not released exactly once"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.005)
+
+
+def assert_shows_no_key(error: BaseException) -> None:
+    shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    seen: set[int] = set()
+    chain: list[BaseException | None] = [error]
+    while chain:
+        link = chain.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        shown += repr(link) + str(link) + repr(vars(link))
+        chain += [link.__cause__, link.__context__]
+    assert "SENTINEL" not in shown
+
+
+def test_text_comes_back_with_usage_and_model(setting: Setting) -> None:
+    reply = llm.generate("Say hello to the world", model=setting.model, system="Be brief.")
+
+    assert reply.text == "Say hello to the world"
+    assert reply.output is None
+    assert reply.model == setting.model
+    assert reply.usage.input_tokens > 0
+    assert reply.usage.output_tokens > 0
+    assert reply.cost_usd is not None
+    assert reply.cost_usd > 0
+    (seen,) = setting.server.requests
+    assert (seen.key_name, seen.system) == ("alpha", "Be brief.")
+    (evidence,) = setting.broker.evidence
+    assert evidence == Succeeded(usage=reply.usage)
+
+
+def test_a_conversation_is_sent_turn_by_turn(setting: Setting) -> None:
+    llm.generate(
+        [
+            {"role": "system", "content": "Rules."},
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": "two"},
+            {"role": "user", "content": "three"},
+        ],
+        model=setting.model,
+    )
+
+    (seen,) = setting.server.requests
+    assert seen.conversation == (("user", "one"), ("assistant", "two"), ("user", "three"))
+    assert seen.system == "Rules."
+
+
+def test_the_default_model_comes_from_the_environment(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTOS_MODEL", setting.model)
+
+    assert llm.generate("hi").model == setting.model
+
+
+def test_structured_output_is_validated_into_the_type(setting: Setting) -> None:
+    setting.server.script("alpha", Step(output={"approved": True, "score": 7, "comments": ["fine"]}))
+    setting.server.script("alpha", Step(output={"x": 1, "y": 2}))
+    setting.server.script("alpha", Step(output={"title": "Login"}))
+    setting.server.script("alpha", Step(output={"result": ["a", "b"]}))
+
+    assert llm.generate("?", model=setting.model, output_type=Verdict).output == Verdict(
+        approved=True, score=7, comments=["fine"]
+    )
+    assert llm.generate("?", model=setting.model, output_type=Point).output == Point(1, 2)
+    assert llm.generate("?", model=setting.model, output_type=Title).output == {"title": "Login"}
+    assert llm.generate("?", model=setting.model, output_type=list[str]).output == ["a", "b"]
+
+
+def test_an_answer_that_does_not_fit_is_sent_back_once_with_the_reason(setting: Setting) -> None:
+    setting.server.script("alpha", Step(output={"approved": True, "score": 99, "comments": []}))
+    setting.server.script("alpha", Step(output={"approved": True, "score": 9, "comments": []}))
+
+    reply = llm.generate("Judge it", model=setting.model, output_type=Verdict)
+
+    assert reply.output.score == 9
+    first, second = setting.server.requests
+    assert "score" in second.conversation[-1][1]
+    assert '"score"' in second.conversation[-2][1].replace(" ", "")
+    assert reply.usage.input_tokens == first.tokens + second.tokens
+
+
+def test_a_second_answer_that_does_not_fit_is_an_error(setting: Setting) -> None:
+    setting.server.script("alpha", Step(output={"approved": "perhaps"}, times=3))
+
+    with pytest.raises(llm.InvalidOutputError, match=r"Verdict.*approved"):
+        llm.generate("Judge it", model=setting.model, output_type=Verdict)
+
+    assert setting.server.hits("alpha") == 2
+
+
+def test_a_rate_limit_moves_the_call_to_another_key(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="rate_limit", retry_after_seconds=2))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert (setting.server.hits("alpha"), setting.server.hits("beta")) == (1, 1)
+    limited, answered = setting.broker.evidence
+    assert isinstance(limited, RateLimited)
+    assert limited.retry_after_seconds == pytest.approx(2, abs=0.01)
+    assert isinstance(answered, Succeeded)
+
+
+def test_a_spent_day_is_told_apart_from_a_throttle(setting: Setting) -> None:
+    if setting.provider == "anthropic":
+        pytest.skip("Anthropic has no daily request quota")
+    setting.server.script("alpha", Step(kind="daily_limit", retry_after_seconds=36000))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    limited = setting.broker.evidence[0]
+    if setting.provider == "google":
+        assert isinstance(limited, QuotaSpent)
+        assert not limited.never_resets
+    else:
+        assert isinstance(limited, QuotaSpent | RateLimited)
+
+
+def test_an_account_without_credit_is_spent_for_good(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="fail", fail="no_credit"))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    spent = setting.broker.evidence[0]
+    assert isinstance(spent, QuotaSpent)
+    assert spent.never_resets
+
+
+def test_an_invalid_key_is_reported_once_and_another_key_serves(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="fail", fail="invalid_key"))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert isinstance(setting.broker.evidence[0], Rejected)
+    assert (setting.server.hits("alpha"), setting.server.hits("beta")) == (1, 1)
+
+
+def test_no_valid_key_ends_the_call_without_showing_one(setting: Setting) -> None:
+    setting.server.script("*", Step(kind="fail", fail="invalid_key", times=-1))
+
+    with pytest.raises(NoUsableKeyError) as caught:
+        llm.generate("hi", model=setting.model)
+
+    assert setting.server.stats()["total"] == 2
+    assert_shows_no_key(caught.value)
+
+
+def test_overload_is_retried_with_the_same_keys_and_marks_none(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="fail", fail="overloaded", times=2))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert setting.server.hits("alpha") == 3
+    assert [type(evidence) for evidence in setting.broker.evidence] == [Overloaded, Overloaded, Succeeded]
+
+
+def test_endless_overload_ends_in_a_bounded_number_of_calls(setting: Setting) -> None:
+    setting.server.script("*", Step(kind="fail", fail="overloaded", times=-1))
+
+    with pytest.raises(llm.ProviderUnavailableError, match="overloaded") as caught:
+        llm.generate("hi", model=setting.model)
+
+    # As many calls as our own policy allows: an SDK that retried by itself would show here.
+    assert setting.server.stats()["total"] == RetryPolicy().overload_attempts
+    assert_shows_no_key(caught.value)
+
+
+def test_server_errors_are_never_retried_by_the_sdk(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="fail", fail="server_error"))
+
+    llm.generate("hi", model=setting.model)
+
+    assert len(setting.broker.acquired) == setting.server.stats()["total"] == 2
+
+
+def test_a_reset_connection_is_tried_again(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="reset"))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [TransportFailed, Succeeded]
+
+
+def test_a_provider_that_cannot_be_reached_is_an_error_that_names_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"AGENTOS_PROVIDERS__{setting.provider.upper()}__BASE_URL", "http://127.0.0.1:9")
+
+    with pytest.raises(llm.ProviderUnavailableError, match=setting.provider) as caught:
+        llm.generate("hi", model=setting.model)
+
+    assert len(setting.broker.acquired) == RetryPolicy().transport_attempts
+    assert_shows_no_key(caught.value)
+
+
+def test_a_reply_that_is_not_json_is_tried_again(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="invalid_json"))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [TransportFailed, Succeeded]
+
+
+def test_a_silent_provider_is_given_up_after_one_more_try(setting: Setting) -> None:
+    setting.server.script("*", Step(kind="hang", times=-1))
+
+    with pytest.raises(llm.ProviderUnavailableError, match=r"no answer in 0\.3 s") as caught:
+        llm.generate("hi", model=setting.model, timeout_seconds=0.3)
+
+    assert setting.server.stats()["total"] == RetryPolicy().timeout_attempts
+    assert_shows_no_key(caught.value)
+
+
+def test_a_refused_request_is_never_sent_again(setting: Setting) -> None:
+    setting.server.script("*", Step(kind="fail", fail="bad_request", times=-1))
+
+    with pytest.raises(llm.ModelRequestError, match="400") as caught:
+        llm.generate("hi", model=setting.model)
+
+    assert setting.server.stats()["total"] == 1
+    assert isinstance(setting.broker.evidence[0], RequestFailed)
+    assert_shows_no_key(caught.value)
+
+
+def test_an_error_that_quotes_the_key_is_shown_without_it(setting: Setting) -> None:
+    body = {
+        "error": {"message": f"bad field near {ALPHA}", "type": "invalid_request_error", "code": "invalid_value"},
+        "type": "error",
+    }
+    if setting.provider == "google":
+        body = {"error": {"code": 422, "message": f"bad field near {ALPHA}", "status": "INVALID_ARGUMENT"}}
+    setting.server.script("alpha", Step(kind="status", status=422, body=body))
+
+    with pytest.raises(llm.ModelRequestError) as caught:
+        llm.generate("hi", model=setting.model)
+
+    assert_shows_no_key(caught.value)
+    assert "SENTINEL" not in repr(setting.broker.evidence)
+
+
+def test_a_redirect_is_not_followed_with_the_key(setting: Setting) -> None:
+    elsewhere = Step(kind="status", status=307, headers={"location": "http://127.0.0.1:9/elsewhere"})
+    setting.server.script("alpha", elsewhere)
+
+    with pytest.raises(AgentosError) as caught:
+        llm.generate("hi", model=setting.model)
+
+    assert setting.server.stats()["total"] == 1
+    assert_shows_no_key(caught.value)
+
+
+def test_cancelling_an_async_call_returns_its_key(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="hang"))
+
+    async def cancel_when_it_hangs() -> None:
+        call = asyncio.create_task(llm.agenerate("hi", model=setting.model))
+        while setting.server.hits("alpha") == 0:
+            await asyncio.sleep(0.005)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancel_when_it_hangs())
+
+    wait_until(setting.broker.is_settled)
+    assert setting.broker.evidence == [Abandoned()]
+
+
+def test_async_calls_run_side_by_side(setting: Setting) -> None:
+    async def ask_three() -> list[str]:
+        replies = await asyncio.gather(*(llm.agenerate(f"q{n}", model=setting.model) for n in range(3)))
+        return [reply.text for reply in replies]
+
+    assert asyncio.run(ask_three()) == ["q0", "q1", "q2"]
+
+
+def test_async_errors_arrive_in_the_caller(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="fail", fail="bad_request"))
+
+    with pytest.raises(llm.ModelRequestError):
+        asyncio.run(llm.agenerate("hi", model=setting.model))
+
+
+def test_cancel_calls_ends_calls_in_flight_from_another_thread(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="hang"))
+
+    def cancel() -> None:
+        wait_until(lambda: setting.server.hits("alpha") == 1)
+        llm.cancel_calls()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(llm.CallCancelledError) as caught:
+        llm.generate("hi", model=setting.model)
+    canceller.join()
+
+    assert setting.broker.evidence == [Abandoned()]
+    assert_shows_no_key(caught.value)
+
+
+def test_an_interrupt_returns_the_key(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="hang"))
+
+    def interrupt() -> None:
+        wait_until(lambda: setting.server.hits("alpha") == 1)
+        os.kill(os.getpid(), 2)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        llm.generate("hi", model=setting.model)
+    interrupter.join()
+
+    assert setting.broker.evidence == [Abandoned()]
+    assert_shows_no_key(caught.value)
+
+
+def test_connections_are_reused_between_calls(setting: Setting) -> None:
+    for number in range(3):
+        llm.generate(f"q{number}", model=setting.model)
+
+    assert len(setting.server.desk.ports_seen) == 1
+
+
+def test_limits_are_learned_from_headers_of_good_replies(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if provider == "google":
+        pytest.skip("Gemini tells limits only when they are broken")
+    broker = RecordingBroker({"alpha": ALPHA})
+    llm.set_broker(broker)
+    with ProviderServer(limits=[LimitRule(requests_per_minute=60)]) as server:
+        monkeypatch.setenv(f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL", server.base_url(provider))
+        llm.generate("hi", model=MODELS[provider])
+        llm.close()
+    llm.set_broker(None)
+
+    (evidence,) = broker.evidence
+    assert isinstance(evidence, Succeeded)
+    assert any(limit.what == "requests" and limit.value == 60 for limit in evidence.limits)
+
+
+def test_the_simulated_429_meets_the_first_call_of_a_process_and_never_leaves_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_SIMULATE_429", "true")
+    monkeypatch.setattr(http_client, "_has_simulated", False)
+
+    llm.generate("one", model=setting.model)
+    llm.generate("two", model=setting.model)
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [RateLimited, Succeeded, Succeeded]
+    assert setting.server.stats()["by_status"] == {"200": 2}
+
+
+def test_a_call_reserves_its_estimate_before_it_is_made(setting: Setting) -> None:
+    llm.generate("word " * 400, model=setting.model, max_output_tokens=100)
+
+    ((tokens, cost_usd),) = setting.broker.estimates
+    assert 400 <= tokens <= 600
+    assert cost_usd is not None
+    assert cost_usd > 0
+
+
+def test_a_recorded_live_call_replays_without_network(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_RECORD_DIR", str(tmp_path / "tape"))
+    setting.server.script("alpha", Step(output={"approved": True, "score": 7, "comments": []}))
+    llm.set_call_context(workflow="lld", item="LLD-42", node="review", calls_before=0)
+    live = llm.generate("Judge it", model=setting.model, output_type=Verdict)
+
+    monkeypatch.delenv("AGENTOS_RECORD_DIR")
+    monkeypatch.setenv("AGENTOS_RECORDED_DIR", str(tmp_path / "tape"))
+    llm.set_call_context(workflow="lld", item="LLD-42", node="review", calls_before=0)
+    replayed = llm.generate("Judge it", model="recorded", output_type=Verdict)
+
+    assert replayed.output == live.output
+    assert replayed.cost_usd == 0
+    assert setting.server.stats()["total"] == 1
+    saved = json.loads((tmp_path / "tape" / "lld" / "LLD-42" / "review.1.json").read_text())
+    assert saved["model"] == setting.model
