@@ -16,6 +16,8 @@ from agentos.codebase.relevance import mentioned_paths, rank, terms
 MAX_READ_FILES = 400
 MAX_READ_BYTES = 3_000_000
 MAX_RELATED_DOCUMENTS = 8
+# Files without a word in common still show how the project is written; a few are enough.
+MAX_UNRELATED_FILES = 10
 
 _BYTES_PER_TOKEN = 4
 _TREE_SHARE = 0.25
@@ -121,7 +123,9 @@ def _related_sources(
     words = {path: [*terms(path) * 3, *terms("\n".join(lines))] for path, lines in outlines.items()}
     scores = rank(issue_text, words)
     by_score = sorted(outlines, key=lambda path: (-scores[path] * (0.5 if _is_test(path) else 1.0), path))
-    ordered = dict.fromkeys([*mentioned, *by_score])
+    unrelated = [path for path in by_score if not scores[path]]
+    related = by_score[: len(by_score) - len(unrelated)]
+    ordered = dict.fromkeys([*mentioned, *related, *unrelated[:MAX_UNRELATED_FILES]])
     return [_entry(path, outlines.get(path, ())) for path in ordered if outlines.get(path) or path in mentioned]
 
 
