@@ -1,0 +1,644 @@
+"""Provider replies as they really look, and what each one says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from agentos.keys.classify import classify, limits_from_headers
+from agentos.keys.leases import (
+    Evidence,
+    LearnedLimit,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    TransportFailed,
+)
+
+NOW = 1_750_000_000.0  # 2025-06-15T15:06:40Z
+HTML = "<html><head><title>403 Forbidden</title></head><body>quota 429 RESOURCE_EXHAUSTED</body></html>"
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    provider: str
+    status: int | None
+    body: object
+    expected: Evidence
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def google(code: int, status: str, message: str = "", details: list[Any] | None = None) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": code, "message": message, "status": status}
+    if details is not None:
+        error["details"] = details
+    return {"error": error}
+
+
+def violations(*quotas: tuple[str, str | None]) -> dict[str, Any]:
+    found = []
+    for quota_id, value in quotas:
+        violation = {
+            "quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_requests",
+            "quotaId": quota_id,
+            "quotaDimensions": {"location": "global", "model": "gemini-2.5-pro"},
+        }
+        if value is not None:
+            violation["quotaValue"] = value
+        found.append(violation)
+    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": found}
+
+
+def retry_info(delay: str) -> dict[str, Any]:
+    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+
+
+def error_info(reason: str, **metadata: str) -> dict[str, Any]:
+    return {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "googleapis.com",
+        "metadata": {"service": "generativelanguage.googleapis.com", **metadata},
+    }
+
+
+def openai(message: str, kind: str | None, code: str | None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def anthropic(kind: str, message: str, **more: Any) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message, **more}, "request_id": "req_011CZ4290403"}
+
+
+QUOTA_MESSAGE = "You exceeded your current quota, please check your plan and billing details."
+ZERO_LINE = (
+    "\n* Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests,"
+    " limit: 0, model: gemini-3-pro\nPlease retry in 45.578569677s."
+)
+PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+PER_DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+TOKENS_PER_MINUTE = "GenerateContentInputTokensPerModelPerMinute-FreeTier"
+TOO_LARGE = (
+    "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Requested {}. "
+    "The input or output tokens must be reduced in order to run successfully."
+)
+
+GEMINI = [
+    Case(
+        "a minute's limit with the delay in the body and the limit in quotaValue",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", QUOTA_MESSAGE, [violations((PER_MINUTE, "10")), retry_info("47.403912s")]),
+        RateLimited(
+            retry_after_seconds=47.403912,
+            limits=(LearnedLimit(what="requests", value=10, window_seconds=60.0),),
+        ),
+    ),
+    Case(
+        "tokens of a minute",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "", [violations((TOKENS_PER_MINUTE, "250000")), retry_info("12s")]),
+        RateLimited(
+            retry_after_seconds=12.0,
+            limits=(LearnedLimit(what="tokens", value=250_000, window_seconds=60.0),),
+        ),
+    ),
+    Case(
+        "the day's quota, whose delay of seconds is wrong",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", QUOTA_MESSAGE, [violations((PER_DAY, "250")), retry_info("31s")]),
+        QuotaSpent(reason=PER_DAY),
+    ),
+    Case(
+        "minute and day together: the day decides",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "", [violations((PER_MINUTE, "10"), (PER_DAY, "250"))]),
+        QuotaSpent(reason=PER_DAY),
+    ),
+    Case(
+        "an older daily reply without quotaValue or tier",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "", [violations(("GenerateRequestsPerDayPerProjectPerModel", None))]),
+        QuotaSpent(reason="GenerateRequestsPerDayPerProjectPerModel"),
+    ),
+    Case(
+        "limit 0 in quotaValue",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "", [violations((PER_MINUTE, "0")), retry_info("20s")]),
+        QuotaSpent(never_resets=True, reason=f"{PER_MINUTE} limit 0"),
+    ),
+    Case(
+        "limit 0 left out of the violation but in its metric's line",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", QUOTA_MESSAGE + ZERO_LINE, [violations((PER_MINUTE, None))]),
+        QuotaSpent(never_resets=True, reason=f"{PER_MINUTE} limit 0"),
+    ),
+    Case(
+        "limit: 0 somewhere in the text, of no violated metric",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "see limit: 0 in the docs", [violations((PER_MINUTE, None))]),
+        RateLimited(),
+    ),
+    Case(
+        "no details at all",
+        "google",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
+        RateLimited(),
+    ),
+    Case(
+        "the quota named in ErrorInfo metadata",
+        "google",
+        429,
+        google(
+            429,
+            "RESOURCE_EXHAUSTED",
+            "",
+            [
+                error_info(
+                    "RATE_LIMIT_EXCEEDED",
+                    quota_limit="GenerateRequestsPerMinutePerProject",
+                    quota_limit_value="60",
+                )
+            ],
+        ),
+        RateLimited(limits=(LearnedLimit(what="requests", value=60, window_seconds=60.0),)),
+    ),
+    Case(
+        "an invalid key comes as 400",
+        "google",
+        400,
+        google(400, "INVALID_ARGUMENT", "API key not valid.", [error_info("API_KEY_INVALID")]),
+        Rejected(reason="API_KEY_INVALID"),
+    ),
+    Case(
+        "an expired key, too",
+        "google",
+        400,
+        google(
+            400, "INVALID_ARGUMENT", "API key expired. Please renew the API key.", [error_info("API_KEY_INVALID")]
+        ),
+        Rejected(reason="API_KEY_INVALID"),
+    ),
+    Case(
+        "a leaked key has no details",
+        "google",
+        403,
+        google(403, "PERMISSION_DENIED", "Your API key was reported as leaked. Please use another API key."),
+        Rejected(reason="PERMISSION_DENIED"),
+    ),
+    Case(
+        "a suspended consumer, whose message holds the key",
+        "google",
+        403,
+        google(
+            403,
+            "PERMISSION_DENIED",
+            "Permission denied: Consumer 'api_key:AIzaSENTINEL' has been suspended.",
+            [error_info("CONSUMER_SUSPENDED", containerInfo="api_key:AIzaSENTINEL")],
+        ),
+        Rejected(reason="CONSUMER_SUSPENDED"),
+    ),
+    Case("no permission", "google", 403, google(403, "PERMISSION_DENIED"), Rejected(reason="PERMISSION_DENIED")),
+    Case("no credentials", "google", 401, google(401, "UNAUTHENTICATED"), Rejected(reason="UNAUTHENTICATED")),
+    Case("payment required", "google", 402, google(402, "X"), QuotaSpent(never_resets=True, reason="billing")),
+    Case(
+        "billing disabled",
+        "google",
+        403,
+        google(403, "PERMISSION_DENIED", "", [error_info("BILLING_DISABLED")]),
+        QuotaSpent(never_resets=True, reason="billing"),
+    ),
+    Case(
+        "overload",
+        "google",
+        503,
+        google(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
+        Overloaded(),
+    ),
+    Case(
+        "503 that is a quota",
+        "google",
+        503,
+        google(503, "RESOURCE_EXHAUSTED", "", [retry_info("5s")]),
+        RateLimited(retry_after_seconds=5.0),
+    ),
+    Case("an internal error", "google", 500, google(500, "INTERNAL"), Overloaded()),
+    Case("a deadline of theirs", "google", 504, google(504, "DEADLINE_EXCEEDED"), Overloaded()),
+    Case(
+        "a bad request that talks of quota, 429 and 403",
+        "google",
+        400,
+        google(400, "INVALID_ARGUMENT", "Field 'quota' at line 429: RESOURCE_EXHAUSTED 403 is not a valid value"),
+        RequestFailed(status=400, reason="INVALID_ARGUMENT"),
+    ),
+    Case(
+        "an unknown model",
+        "google",
+        404,
+        google(404, "NOT_FOUND", "models/gemini-429 is not found"),
+        RequestFailed(status=404, reason="NOT_FOUND"),
+    ),
+    Case(
+        "a region that is not served",
+        "google",
+        400,
+        google(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
+        RequestFailed(status=400, reason="FAILED_PRECONDITION"),
+    ),
+    Case(
+        "a stream's error comes in a list",
+        "google",
+        429,
+        json.dumps([google(429, "RESOURCE_EXHAUSTED", "", [retry_info("3s")])]),
+        RateLimited(retry_after_seconds=3.0),
+    ),
+    Case(
+        "a gateway that wraps the whole reply into the message",
+        "google",
+        429,
+        {"error": {"message": json.dumps(google(429, "RESOURCE_EXHAUSTED", "", [violations((PER_DAY, "20"))]))}},
+        QuotaSpent(reason=PER_DAY),
+    ),
+    Case(
+        "Gemini behind an OpenAI-compatible endpoint",
+        "openai",
+        429,
+        [google(429, "RESOURCE_EXHAUSTED", "", [violations((PER_DAY, "20"))])],
+        QuotaSpent(reason=PER_DAY),
+    ),
+    Case(
+        "a proxy's page with every trap word",
+        "google",
+        403,
+        HTML,
+        RequestFailed(status=403, reason="403 without an error object"),
+    ),
+    Case("a proxy's 429 page", "google", 429, HTML, RateLimited(retry_after_seconds=9.0), {"Retry-After": "9"}),
+]
+
+OPENAI = [
+    Case(
+        "requests of a minute, with headers",
+        "openai",
+        429,
+        openai("Rate limit reached for gpt-4o on requests per min (RPM): Limit 3", "requests", "rate_limit_exceeded"),
+        RateLimited(
+            retry_after_seconds=20.0,
+            limits=(
+                LearnedLimit(what="requests", value=3, window_seconds=60.0, remaining=0, resets_in_seconds=20.0),
+            ),
+        ),
+        {
+            "retry-after": "20",
+            "x-ratelimit-limit-requests": "3",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": "20s",
+        },
+    ),
+    Case(
+        "no Retry-After: the reset of the limit that was hit",
+        "openai",
+        429,
+        openai("Rate limit reached", "tokens", "rate_limit_exceeded"),
+        RateLimited(retry_after_seconds=360.0),
+        {"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"},
+    ),
+    Case(
+        "milliseconds win over seconds",
+        "openai",
+        429,
+        openai("", "requests", "rate_limit_exceeded"),
+        RateLimited(retry_after_seconds=0.25),
+        {"retry-after-ms": "250", "Retry-After": "1"},
+    ),
+    Case(
+        "Retry-After as a date, by the server's own clock",
+        "openai",
+        429,
+        openai("", "requests", "rate_limit_exceeded"),
+        RateLimited(retry_after_seconds=30.0),
+        {"Retry-After": "Wed, 21 Oct 2015 07:28:30 GMT", "Date": "Wed, 21 Oct 2015 07:28:00 GMT"},
+    ),
+    Case(
+        "Retry-After as a date, by ours",
+        "openai",
+        429,
+        openai("", None, None),
+        RateLimited(retry_after_seconds=20.0),
+        {"Retry-After": "Sun, 15 Jun 2025 15:07:00 GMT"},
+    ),
+    Case(
+        "a Retry-After that is nonsense",
+        "openai",
+        429,
+        openai("", None, None),
+        RateLimited(),
+        {"Retry-After": "soon-ish 429"},
+    ),
+    Case(
+        "no money",
+        "openai",
+        429,
+        openai(QUOTA_MESSAGE, "insufficient_quota", "insufficient_quota"),
+        QuotaSpent(never_resets=True, reason="insufficient_quota"),
+    ),
+    Case(
+        "no credit, whose type is the broader one",
+        "openai",
+        429,
+        openai("", "insufficient_quota", "credit_balance_exhausted"),
+        QuotaSpent(never_resets=True, reason="credit_balance_exhausted"),
+    ),
+    Case(
+        "a hard limit comes as 400",
+        "openai",
+        400,
+        openai("Billing hard limit has been reached", "invalid_request_error", "billing_hard_limit_reached"),
+        QuotaSpent(never_resets=True, reason="billing_hard_limit_reached"),
+    ),
+    Case(
+        "an inactive account",
+        "openai",
+        429,
+        openai("", "billing_not_active", "billing_not_active"),
+        QuotaSpent(never_resets=True, reason="billing_not_active"),
+    ),
+    Case(
+        "a request larger than the whole limit",
+        "openai",
+        429,
+        openai(TOO_LARGE.format(61337), "tokens", "rate_limit_exceeded"),
+        RequestFailed(status=429, reason="request_too_large"),
+    ),
+    Case(
+        "one that only does not fit now",
+        "openai",
+        429,
+        openai(TOO_LARGE.format(546), "tokens", "rate_limit_exceeded"),
+        RateLimited(),
+    ),
+    Case(
+        "a wrong key, with part of it in the message",
+        "openai",
+        401,
+        openai("Incorrect API key provided: sk-SENT**NEL", "invalid_request_error", "invalid_api_key"),
+        Rejected(reason="invalid_api_key"),
+    ),
+    Case("a gateway's bare 401", "openai", 401, "Unauthorized", Rejected(reason="401")),
+    Case(
+        "a model the project may not use",
+        "openai",
+        403,
+        openai("Project does not have access to model gpt-5", "invalid_request_error", "model_not_found"),
+        QuotaSpent(never_resets=True, reason="model_not_found"),
+    ),
+    Case(
+        "a country",
+        "openai",
+        403,
+        openai("", "request_forbidden", "unsupported_country_region_territory"),
+        RequestFailed(status=403, reason="unsupported_country_region_territory"),
+    ),
+    Case(
+        "a prompt that is too long and mentions 429",
+        "openai",
+        400,
+        openai(
+            "maximum context length is 128000; line 429 quota", "invalid_request_error", "context_length_exceeded"
+        ),
+        RequestFailed(status=400, reason="context_length_exceeded"),
+    ),
+    Case("a server error", "openai", 500, openai("", "server_error", None), Overloaded()),
+    Case(
+        "overload",
+        "openai",
+        503,
+        openai("The engine is currently overloaded", "server_error", "engine_overloaded"),
+        Overloaded(retry_after_seconds=4.0),
+        {"retry-after": "4"},
+    ),
+    Case(
+        "the error object alone, as the SDK hands it on",
+        "openai",
+        429,
+        {"message": QUOTA_MESSAGE, "type": "insufficient_quota", "param": None, "code": "insufficient_quota"},
+        QuotaSpent(never_resets=True, reason="insufficient_quota"),
+    ),
+    Case(
+        "a local server's text",
+        "openai",
+        404,
+        {"error": "model 'llama-429' not found, quota 403"},
+        RequestFailed(status=404, reason="404 without an error object"),
+    ),
+    Case(
+        "a gateway's 402 with a number as code",
+        "openai",
+        402,
+        {"error": {"code": 402, "message": "credits"}},
+        QuotaSpent(never_resets=True, reason="402"),
+    ),
+    Case("a gateway's 502 page", "openai", 502, HTML, Overloaded()),
+    Case("a timeout", "openai", 408, "", TransportFailed(reason="408")),
+    Case("an error inside a stream", "openai", 200, openai("", "server_error", "server_error"), Overloaded()),
+]
+
+ANTHROPIC = [
+    Case(
+        "a throttle with all its headers",
+        "anthropic",
+        429,
+        anthropic("rate_limit_error", "This request would exceed your organization's rate limit"),
+        RateLimited(
+            retry_after_seconds=17.0,
+            limits=(
+                LearnedLimit(what="requests", value=50, window_seconds=60.0, remaining=12, resets_in_seconds=20.0),
+                LearnedLimit(what="tokens", value=40_000, window_seconds=60.0, remaining=0, resets_in_seconds=30.0),
+            ),
+        ),
+        {
+            "retry-after": "17",
+            "anthropic-ratelimit-requests-limit": "50",
+            "anthropic-ratelimit-requests-remaining": "12",
+            "anthropic-ratelimit-requests-reset": "2025-06-15T15:07:00Z",
+            "anthropic-ratelimit-tokens-limit": "40000",
+            "anthropic-ratelimit-tokens-remaining": "0",
+            "anthropic-ratelimit-tokens-reset": "2025-06-15T15:07:10Z",
+        },
+    ),
+    Case("overload", "anthropic", 529, anthropic("overloaded_error", "Overloaded"), Overloaded()),
+    Case("overload as 429", "anthropic", 429, anthropic("overloaded_error", "Overloaded"), Overloaded()),
+    Case("529 from the edge", "anthropic", 529, HTML, Overloaded()),
+    Case("overload inside a stream", "anthropic", None, anthropic("overloaded_error", "Overloaded"), Overloaded()),
+    Case(
+        "no credit comes as 400",
+        "anthropic",
+        400,
+        anthropic(
+            "invalid_request_error", "Your credit balance is too low to access the Anthropic API. Please go to"
+        ),
+        QuotaSpent(never_resets=True, reason="credit_balance_too_low"),
+    ),
+    Case(
+        "a user's text about credit is a bad request",
+        "anthropic",
+        400,
+        anthropic(
+            "invalid_request_error", "messages.0: 'Your credit balance is too low to access the Anthropic API'"
+        ),
+        RequestFailed(status=400, reason="invalid_request_error"),
+    ),
+    Case(
+        "a spend limit with its end",
+        "anthropic",
+        400,
+        anthropic(
+            "invalid_request_error",
+            "You have reached your specified API usage limits. You will regain access on 2025-07-01 at 00:00 UTC.",
+        ),
+        QuotaSpent(resets_in_seconds=1_751_328_000.0 - NOW, reason="spend_limit_reached"),
+    ),
+    Case(
+        "a workspace's spend limit without an end",
+        "anthropic",
+        400,
+        anthropic("invalid_request_error", "You have reached your specified workspace API usage limits."),
+        QuotaSpent(never_resets=True, reason="spend_limit_reached"),
+    ),
+    Case(
+        "the tier's monthly cap looks like a throttle",
+        "anthropic",
+        429,
+        anthropic("rate_limit_error", "x", details={"error_code": "enforced_spend_limit_reached"}),
+        QuotaSpent(resets_in_seconds=1_751_328_000.0 - NOW, reason="enforced_spend_limit_reached"),
+    ),
+    Case(
+        "billing",
+        "anthropic",
+        402,
+        anthropic("billing_error", "payment"),
+        QuotaSpent(never_resets=True, reason="billing_error"),
+    ),
+    Case(
+        "long context that the plan does not include",
+        "anthropic",
+        429,
+        anthropic("rate_limit_error", "Extra usage is required for long context requests."),
+        RequestFailed(status=429, reason="long_context_not_included"),
+    ),
+    Case(
+        "a wrong key",
+        "anthropic",
+        401,
+        anthropic("authentication_error", "invalid x-api-key"),
+        Rejected(reason="authentication_error"),
+    ),
+    Case("no permission", "anthropic", 403, anthropic("permission_error", "no"), Rejected(reason="permission_error")),
+    Case(
+        "too many bytes",
+        "anthropic",
+        413,
+        anthropic("request_too_large", "Request exceeds the maximum size"),
+        RequestFailed(status=413, reason="request_too_large"),
+    ),
+    Case(
+        "an unknown model",
+        "anthropic",
+        404,
+        anthropic("not_found_error", "model: claude-429"),
+        RequestFailed(status=404, reason="not_found_error"),
+    ),
+    Case("their fault", "anthropic", 500, anthropic("api_error", "Internal server error"), Overloaded()),
+    Case("their timeout", "anthropic", 504, anthropic("timeout_error", "x"), Overloaded()),
+    Case("bytes", "anthropic", 529, json.dumps(anthropic("overloaded_error", "x")).encode(), Overloaded()),
+]
+
+NO_REPLY = [
+    Case("nothing came back", "google", None, None, TransportFailed(reason="no reply")),
+    Case("an empty text came back", "anthropic", None, "", TransportFailed(reason="no reply")),
+    Case("a number came back", "openai", 500, 429, Overloaded()),
+    Case("deep brackets came back", "openai", 500, "[" * 100_000, Overloaded()),
+    Case("null error", "openai", 500, {"error": None}, Overloaded()),
+]
+
+CASES = GEMINI + OPENAI + ANTHROPIC + NO_REPLY
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.provider}: {case.name}")
+def test_a_reply_is_read_by_its_structure(case: Case) -> None:
+    assert classify(case.provider, case.status, case.headers, case.body, now=NOW) == case.expected
+
+
+def test_the_table_is_large_enough() -> None:
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.provider}: {case.name}")
+def test_no_reason_holds_any_part_of_a_key(case: Case) -> None:
+    assert "SENT" not in repr(classify(case.provider, case.status, case.headers, case.body, now=NOW))
+
+
+def test_absolute_dates_are_left_alone_without_a_clock() -> None:
+    headers = {"Retry-After": "Wed, 21 Oct 2015 07:28:30 GMT"}
+    assert classify("openai", 429, headers, openai("", None, None)) == RateLimited()
+    month = anthropic("rate_limit_error", "x", details={"error_code": "enforced_spend_limit_reached"})
+    assert classify("anthropic", 429, {}, month) == QuotaSpent(
+        never_resets=True, reason="enforced_spend_limit_reached"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("6m0s", 360.0), ("1s", 1.0), ("120ms", 0.12), ("1h2m3.5s", 3723.5), ("1d", 86_400.0), ("7.5", 7.5)],
+)
+def test_reset_headers_are_durations(text: str, seconds: float) -> None:
+    headers = {
+        "x-ratelimit-limit-requests": "200",
+        "x-ratelimit-remaining-requests": "199",
+        "x-ratelimit-reset-requests": text,
+    }
+    (limit,) = limits_from_headers("openai", headers)
+    assert limit.resets_in_seconds == pytest.approx(seconds)
+    assert limit.window_seconds == (86_400.0 if seconds > 61 else 60.0)
+
+
+def test_a_success_of_anthropic_teaches_input_tokens_when_it_has_no_total() -> None:
+    headers = {
+        "Anthropic-Ratelimit-Input-Tokens-Limit": "20000",
+        "Anthropic-Ratelimit-Input-Tokens-Remaining": "19000",
+        "Anthropic-Ratelimit-Input-Tokens-Reset": "2025-06-15T15:06:43Z",
+    }
+    assert limits_from_headers("anthropic", headers, now=NOW) == (
+        LearnedLimit(what="tokens", value=20_000, window_seconds=60.0, remaining=19_000, resets_in_seconds=3.0),
+    )
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-ratelimit-limit-requests": "many"},
+        {"x-ratelimit-limit-requests": "0"},
+        {"x-ratelimit-limit-tokens": "-5"},
+    ],
+)
+def test_headers_without_a_usable_limit_teach_nothing(headers: dict[str, str]) -> None:
+    assert limits_from_headers("openai", headers) == ()
+
+
+def test_google_sends_no_limit_headers() -> None:
+    assert limits_from_headers("google", {"x-ratelimit-limit-requests": "5"}) == ()
