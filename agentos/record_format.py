@@ -14,6 +14,8 @@ from typing import Any, TypeVar, get_args
 from agentos.events import Event, Stamped
 
 SUMMARY_VERSION = 1
+INTERRUPTED = "interrupted"
+"""The outcome of an item that goes on in a later run: it is left, not counted."""
 _T = TypeVar("_T")
 
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from agentos.errors import UsageError
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, type_name
 from agentos.paths import runs_dir
-from agentos.record_format import RunSummary, parse_record, parse_summary
+from agentos.record_format import INTERRUPTED, RunSummary, parse_record, parse_summary
 
 SUMMARY_NAME = "summary.json"
 AUDIT_NAME = "workflow-audit.jsonl"
@@ -33,8 +33,6 @@ KEPT_DAYS = 30
 State = Literal["live", "finished", "interrupted", "unfinished"]
 """`interrupted`: ended in good order with items left. `unfinished`: died without a summary."""
 
-INTERRUPTED = "interrupted"
-"""The outcome of an item that goes on in a later run: it is left, not counted."""
 POLL_SECONDS = 0.1
 
 _RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
@@ -260,7 +258,7 @@ def read_audit(run_dir: Path, kinds: Sequence[str] = ()) -> Iterator[Stamped]:
 
 
 def follow_audit(run_dir: Path, sleep: Callable[[float], object] = time.sleep) -> Iterator[Stamped]:
-    """The run's records, past ones first, then as they are written: until its last, or until nobody can write more."""
+    """The run's records, past ones first, then as they come: until its last, or until nobody can write more."""
     rest, offset = b"", 0
     while True:
         # Asked before reading: what a dying run wrote last is then still read.

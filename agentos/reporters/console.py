@@ -143,7 +143,7 @@ class ConsoleReporter:
     def _progress_lines(self) -> list[str]:
         """In a pipe: one line an ended item, or one a percent when there are many."""
         progress = self._progress
-        if progress.ended == self._shown_ended:
+        if progress.ended == self._shown_ended or not progress.total:
             return []
         self._shown_ended = progress.ended
         is_news = progress.percent != self._shown_percent or progress.ended == progress.total

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
-from agentos.record_format import ItemSummary, RunSummary
+from agentos.record_format import INTERRUPTED, ItemSummary, RunSummary
 from agentos.reporters.logs import log_name
 from agentos.reporters.words import (
     COORDINATOR,
@@ -22,7 +22,7 @@ from agentos.reporters.words import (
     listed,
     one_line,
 )
-from agentos.run_records import INTERRUPTED, SUMMARY_NAME
+from agentos.run_records import SUMMARY_NAME
 
 
 class Summary:
