@@ -11,9 +11,7 @@ from agentos.keys.leases import (
     Evidence,
     Lease,
     LeaseBroker,
-    Overloaded,
     QuotaSpent,
-    RateLimited,
     Rejected,
     RequestFailed,
     TransportFailed,
@@ -67,7 +65,7 @@ def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> 
             case TryAgain(delay_seconds=delay_seconds, history=history):
                 cancellation.wait(delay_seconds)
             case GiveUp(attempts=attempts):
-                raise _error(request, outcome.evidence, attempts)
+                raise _error(request, outcome, attempts)
 
 
 def _attempt_with_lease(
@@ -77,9 +75,9 @@ def _attempt_with_lease(
     evidence: Evidence = Abandoned()
     try:
         cancellation.check()
-        outcome = attempt(lease)
-        evidence = _without_secret(outcome.evidence, lease)
-        return replace(outcome, evidence=evidence)
+        outcome = _without_secret(attempt(lease), lease.secret)
+        evidence = outcome.evidence
+        return outcome
     finally:
         broker.release(lease, evidence)
 
@@ -95,32 +93,27 @@ def _acquire(broker: LeaseBroker, request: Request) -> Lease:
     )
 
 
-def _without_secret(evidence: Evidence, lease: Lease) -> Evidence:
-    """Providers quote what they were sent; a reason never repeats the key."""
-    match evidence:
-        case QuotaSpent(reason=reason) | TransportFailed(reason=reason) | RequestFailed(reason=reason):
-            if lease.secret and lease.secret in reason:
-                return replace(evidence, reason=reason.replace(lease.secret, "[key]"))
-        case Rejected(reason=reason):
-            if lease.secret and lease.secret in reason:
-                return replace(evidence, reason="")
-    return evidence
+def _without_secret(outcome: Outcome, secret: str) -> Outcome:
+    """Providers quote what they were sent; nothing that is kept of an answer repeats the key."""
+    evidence = outcome.evidence
+    if not secret:
+        return outcome
+    if isinstance(evidence, QuotaSpent | Rejected | TransportFailed | RequestFailed):
+        evidence = replace(evidence, reason=evidence.reason.replace(secret, "[key]"))
+    return replace(outcome, evidence=evidence, detail=outcome.detail.replace(secret, "[key]"))
 
 
-def _error(request: Request, evidence: Evidence, attempts: int) -> ModelRequestError | ProviderUnavailableError:
+def _error(request: Request, outcome: Outcome, attempts: int) -> ModelRequestError | ProviderUnavailableError:
     model = request.model
-    match evidence:
+    match outcome.evidence:
         case RequestFailed(status=status, reason=reason):
             answered = f" with status {status}" if status is not None else ""
-            return ModelRequestError(
-                f"{model} refused the request{answered}: {_one_line(reason) or 'no reason given'}."
-            )
-        case Overloaded():
-            what = "is overloaded"
+            why = _one_line(outcome.detail or reason) or "no reason given"
+            return ModelRequestError(f"{model} refused the request{answered}: {why}.")
         case TransportFailed(reason=reason):
             what = f"did not answer: {_one_line(reason) or 'connection failed'}"
-        case RateLimited() | QuotaSpent() | Rejected() | Abandoned() | _:
-            what = "gave no answer"
+        case _:
+            what = "is overloaded"
     return ProviderUnavailableError(f"{model} {what} ({attempts} attempts); run again later to resume.")
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx2
 from pydantic_ai import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import (
+    AgentRunError,
     ContentFilterError,
+    ModelAPIError,
     ModelConnectionError,
     ModelHTTPError,
     ModelTimeoutError,
     UnexpectedModelBehavior,
+    UserError,
 )
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -59,7 +64,7 @@ async def _attempt(
     except TimeoutError:
         reason = f"no answer in {request.timeout_seconds:g} s"
         return Outcome(evidence=TransportFailed(reason=reason), timed_out=True)
-    except Exception as error:
+    except (AgentRunError, UserError, httpx2.HTTPError, ValueError) as error:
         # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
         return _failed(error, exchange)
 
@@ -80,28 +85,31 @@ def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> O
         model=str(name),
         is_truncated=response.finish_reason == "length",
     )
-    limits = limits_from_headers(exchange.provider, exchange.headers)
+    limits = limits_from_headers(exchange.provider, exchange.headers, now=time.time())
     return Outcome(evidence=Succeeded(usage=usage, limits=limits), completion=completion)
 
 
 def _failed(error: Exception, exchange: Exchange) -> Outcome:
-    timed_out = isinstance(error, ModelTimeoutError)
-    return Outcome(evidence=_evidence(error, exchange), timed_out=timed_out)
+    return Outcome(
+        evidence=_evidence(error, exchange),
+        timed_out=isinstance(error, ModelTimeoutError),
+        detail=_provider_message(exchange.error_body),
+    )
 
 
 def _evidence(error: Exception, exchange: Exchange) -> Evidence:
     """What an exception of the SDK means, by status, headers and body of the exchange; never by its text."""
     if exchange.status is not None and exchange.status >= 300:
-        return classify(exchange.provider, exchange.status, exchange.headers, _decoded(exchange.error_body))
+        return classify(exchange.provider, exchange.status, exchange.headers, exchange.error_body, now=time.time())
     match error:
         case ModelHTTPError():
             # An error event inside a stream that began with 200.
-            return classify(exchange.provider, error.status_code, error.headers or {}, error.body)
+            return classify(exchange.provider, error.status_code, error.headers or {}, error.body, now=time.time())
         case ModelConnectionError():
             return TransportFailed(reason=_phase(error))
         case ContentFilterError():
             return RequestFailed(status=exchange.status, reason="the provider's content filter refused it")
-        case UnexpectedModelBehavior() | ValueError():
+        case ModelAPIError() | UnexpectedModelBehavior() | ValueError():
             return TransportFailed(reason="an unreadable answer")
         case _:
             # A key cannot be in here: the SDK never had one.
@@ -113,11 +121,13 @@ def _phase(error: ModelConnectionError) -> str:
     return f"the connection {kind} ({error.phase})" if error.phase else f"the connection {kind}"
 
 
-def _decoded(body: bytes) -> Any:
+def _provider_message(body: bytes) -> str:
+    """The words of an error reply, for people. Nothing is decided by them."""
     try:
-        return json.loads(body)
-    except ValueError:
-        return body.decode("utf-8", "replace")
+        message = json.loads(body)["error"]["message"]
+    except (ValueError, TypeError, LookupError):
+        return ""
+    return message if isinstance(message, str) else ""
 
 
 def _to_model_messages(messages: Sequence[Message], system: str | None) -> list[ModelMessage]:

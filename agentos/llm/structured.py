@@ -6,7 +6,9 @@ import re
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
 
+from agentos.errors import UsageError
 from agentos.llm.types import Completion, Message
 
 OUTPUT_TOOL_NAME = "final_result"
@@ -22,9 +24,12 @@ class OutputSchema:
     """An output type as JSON schema. Providers want an object on top: anything else travels in a field of one."""
 
     def __init__(self, output_type: Any) -> None:
-        self._adapter: TypeAdapter[Any] = TypeAdapter(output_type)
         self.name = getattr(output_type, "__name__", "output")
-        schema = self._adapter.json_schema()
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(output_type)
+            schema = self._adapter.json_schema()
+        except PydanticUserError as error:
+            raise UsageError(f"{self.name} cannot be an output type: {error.message}") from None
         self._is_wrapped = schema.get("type") != "object"
         self.json_schema = _wrapped(schema) if self._is_wrapped else schema
 

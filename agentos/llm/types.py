@@ -97,6 +97,8 @@ class Outcome:
     evidence: Evidence
     completion: Completion | None = None
     timed_out: bool = False
+    detail: str = ""
+    """What the provider said about a failure, in its own words. For people only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
