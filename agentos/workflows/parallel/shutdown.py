@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+_HANG_UP = getattr(signal, "SIGHUP", None)
 
 
 @contextmanager
@@ -25,8 +26,9 @@ def signals_handled(on_stop: Callable[[int], None], on_suspend: Callable[[], Non
     handlers: dict[int, Any] = {getattr(signal, name): stop for name in STOP_SIGNALS if hasattr(signal, name)}
     if on_suspend is not None and hasattr(signal, "SIGTSTP"):
         handlers[signal.SIGTSTP] = lambda _number, _frame: on_suspend()
-    # A signal that was ignored from the start (nohup) stays ignored.
-    before = {n: signal.getsignal(n) for n in handlers if signal.getsignal(n) is not signal.SIG_IGN}
+    before = {number: signal.getsignal(number) for number in handlers}
+    if _HANG_UP is not None and before.get(_HANG_UP) is signal.SIG_IGN:
+        del before[_HANG_UP]  # nohup: the user wants the run to outlive the terminal.
     for number in before:
         signal.signal(number, handlers[number])
     try:

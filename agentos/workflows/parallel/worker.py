@@ -297,11 +297,14 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _safe_text(error: BaseException) -> str:
-    """An exception's text, even when its own __str__ fails."""
+    """An exception's text, even when its own __str__ fails. `KeyError('x')` says only 'x': those get their name."""
+    name = type(error).__name__
     try:
-        return str(error)
+        text = str(error)
     except Exception:
-        return f"(no text: {type(error).__name__} cannot be shown)"
+        return f"{name} (its text cannot be shown)"
+    is_telling = any(character.isalpha() for character in text) and not isinstance(error, LookupError | SystemExit)
+    return text if is_telling else f"{name}: {text}".removesuffix(": ")
 
 
 def _safe_traceback(error: BaseException) -> str:
