@@ -35,7 +35,7 @@ def commit_all(worktree: Worktree, message: str, author: Author) -> str | None:
     git = worktree.git()
     git.run("add", "--all")
     if new_links := _new_gitlinks(git):
-        git.run("rm", "--cached", "--quiet", "--", *new_links)
+        git.run("update-index", "--force-remove", "-z", "--stdin", stdin="\0".join(new_links))
     if git.says_yes("diff", "--cached", "--quiet", "--exit-code"):
         return None
     git.run(

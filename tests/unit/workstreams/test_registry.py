@@ -1,0 +1,227 @@
+"""The registry keeps whole files, one writer, and every transition, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agentos.errors import UsageError
+from agentos.workstreams.leases import WorkstreamLeases
+from agentos.workstreams.registry import Registry, is_alive, this_process
+from agentos.workstreams.state import (
+    Active,
+    Adopted,
+    Complete,
+    Completed,
+    Fail,
+    Failed,
+    Gone,
+    InvalidTransitionError,
+    Owner,
+    OwnerDead,
+    Pause,
+    Paused,
+    ReachPause,
+    Running,
+    Start,
+    WorktreeMissing,
+)
+from agentos.workstreams.worktree import Repository
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+GitCommand = Callable[..., str]
+
+
+@pytest.fixture
+def registry(project: Path) -> Registry:
+    return Registry(project, now=lambda: NOW)
+
+
+def add(registry: Registry, *slugs: str) -> None:
+    with registry.change() as changes:
+        for slug in slugs:
+            changes.add(slug, f"do {slug}", path=Path("/somewhere") / slug, base="main")
+
+
+def test_every_state_survives_a_restart(registry: Registry, project: Path) -> None:
+    add(registry, "a", "b", "c", "d", "e")
+    with registry.change() as changes:
+        for slug in "bcde":
+            changes.apply(slug, Start("run1", this_process()))
+        changes.apply("b", Pause())
+        changes.apply("c", ReachPause("run1", "N4_implement"))
+        changes.apply("d", Fail("run1", "it broke"))
+        changes.apply("e", Complete("run1"))
+        expected = dict(changes.workstreams)
+    loaded = Registry(project).workstreams()
+    assert loaded == expected
+    assert [loaded[slug].state for slug in "abcde"] == [
+        Active(),
+        Running("run1", this_process(), pause_requested=True),
+        Paused("N4_implement"),
+        Failed("it broke"),
+        Completed(),
+    ]
+
+
+def test_history_has_every_transition_in_order(registry: Registry) -> None:
+    add(registry, "a")
+    with registry.change() as changes:
+        changes.apply("a", Start("run1", this_process()))
+        changes.apply("a", Fail("run1", "it broke"))
+    with registry.change() as changes:
+        changes.drop("a")
+        changes.drop("never-there")
+    lines = [(e["number"], e["slug"], e["event"], e["from"], e["to"], e["detail"]) for e in registry.history()]
+    assert lines == [
+        (1, "a", "created", None, "active", "do a"),
+        (2, "a", "start", "active", "running", "run1"),
+        (3, "a", "fail", "running", "failed", "it broke"),
+        (4, "a", "removed", "failed", None, ""),
+    ]
+    assert registry.workstreams() == {}
+
+
+def test_failed_change_leaves_the_disk_as_it_was(registry: Registry) -> None:
+    add(registry, "a")
+
+    def complete_and_pause() -> None:
+        with registry.change() as changes:
+            changes.apply("a", Complete())
+            changes.apply("a", Pause())
+
+    with pytest.raises(InvalidTransitionError):
+        complete_and_pause()
+    assert registry.workstreams()["a"].state == Active()
+    assert len(registry.history()) == 1
+
+
+def test_same_slug_twice_and_unknown_slug_are_usage_errors(registry: Registry) -> None:
+    add(registry, "issue-1")
+    with pytest.raises(UsageError, match="exists and is active"):
+        add(registry, "issue-1")
+    with pytest.raises(UsageError, match="did you mean issue-1"), registry.change() as changes:
+        changes.apply("issue-2", Pause())
+
+
+def test_crash_between_registry_and_history_is_made_good(registry: Registry) -> None:
+    add(registry, "a", "b")
+    whole = registry.history_path.read_bytes()
+    first, second = whole.splitlines(keepends=True)
+    registry.history_path.write_bytes(first + second[:10])
+    assert len(registry.history()) == 1
+    add(registry, "c")
+    assert [(entry["number"], entry["slug"]) for entry in registry.history()] == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_unreadable_registry_names_the_file_and_the_remedy(registry: Registry) -> None:
+    add(registry, "a")
+    path = registry.directory / "registry.json"
+    good = json.loads(path.read_text())
+    for content in ("{", json.dumps({**good, "version": 9}), json.dumps({**good, "workstreams": [{}]})):
+        path.write_text(content)
+        with pytest.raises(UsageError, match=r"registry\.json"):
+            registry.workstreams()
+    path.unlink()
+    add(registry, "b")
+    assert [entry["number"] for entry in registry.history()] == [1, 2]
+
+
+def test_many_writers_lose_nothing(project: Path) -> None:
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(lambda number: add(Registry(project), f"item-{number}"), range(24)))
+    registry = Registry(project)
+    assert len(registry.workstreams()) == 24
+    assert sorted(entry["number"] for entry in registry.history()) == list(range(1, 25))
+
+
+def test_killed_writer_leaves_lock_and_file_usable(registry: Registry, project: Path) -> None:
+    add(registry, "a")
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        from agentos.workstreams.registry import Registry
+        with Registry(Path({str(project)!r})).change() as changes:
+            changes.add("b", "", path=Path("/x"), base="main")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=60)
+    assert killed.returncode == -9
+    add(registry, "c")
+    assert set(registry.workstreams()) == {"a", "c"}
+
+
+def test_reconcile_agrees_with_a_real_repository(
+    registry: Registry, repository: Repository, project: Path, git: GitCommand, tmp_path: Path
+) -> None:
+    for slug in ("missing", "gone", "stuck"):
+        path = repository.create(slug).worktree.path
+        with registry.change() as changes:
+            changes.add(slug, "", path=path, base="main")
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    with registry.change() as changes:
+        changes.apply("stuck", Start("run1", Owner(ended.pid, "1")))
+    shutil.rmtree(repository.path_for("missing"))
+    repository.remove("gone", delete_branch=True)
+    git(project, "worktree", "add", "--quiet", "-b", "agentos/by-hand", str(tmp_path / "by-hand"))
+    findings = registry.reconcile(repository)
+    assert set(findings) == {
+        WorktreeMissing("missing"),
+        Gone("gone"),
+        Adopted("by-hand", tmp_path / "by-hand"),
+        OwnerDead("stuck", "run1"),
+    }
+    assert set(registry.workstreams()) == {"missing", "stuck", "by-hand"}
+    assert {entry["event"] for entry in registry.history()} >= {"worktreemissing", "gone", "adopted", "ownerdead"}
+    assert registry.reconcile(repository) == ()
+
+
+def test_owner_is_this_very_process_and_not_one_with_the_same_number() -> None:
+    assert is_alive(this_process())
+    assert not is_alive(Owner(os.getpid(), "1"))
+
+
+def test_ports_are_leased_once_each_and_given_back(project: Path, tmp_path: Path) -> None:
+    leases, others = WorkstreamLeases(project), WorkstreamLeases(tmp_path)
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        taken = busy.getsockname()[1]
+        ports = range(taken, taken + 40)
+        web = leases.port("a", "web", ports=ports)
+        assert web != taken
+        assert leases.port("a", "web", ports=ports) == web
+        assert len({web, leases.port("a", "api", ports=ports), others.port("a", "web", ports=ports)}) == 3
+        assert leases.held_by("a")["web"] == f"port:{web}"
+        with pytest.raises(UsageError, match="no free db"):
+            leases.port("b", "db", ports=range(web, web + 1))
+        leases.release("a")
+        assert leases.held_by("a") == {}
+        assert others.held_by("a") != {}
+        assert leases.port("b", "db", ports=range(web, web + 1)) == web
+
+
+def test_names_are_unique_across_projects(project: Path, tmp_path: Path) -> None:
+    first = WorkstreamLeases(project).name("a", "database", prefix="shop_test")
+    second = WorkstreamLeases(tmp_path).name("a", "database", prefix="shop_test")
+    assert (first, second) == ("shop_test_a", "shop_test_a_2")
+
+
+def test_unreadable_leases_name_the_file(project: Path) -> None:
+    leases = WorkstreamLeases(project)
+    leases.name("a", "database", prefix="x")
+    leases._path.write_text("[1]")
+    with pytest.raises(UsageError, match=r"leases\.json"):
+        leases.release("a")
