@@ -132,7 +132,7 @@ def read_status(document: Document, labels: Iterable[Field]) -> tuple[str | None
     """The status a document gives itself, and the line; front matter counts first."""
     value = document.front_matter.get("status")
     if isinstance(value, str) and value:
-        return value, 1
+        return value, next(line.number for line in document.lines if line.text.casefold().startswith("status"))
     return next(((label.value, label.line) for label in labels if label.label == "status" and label.value), (None, 0))
 
 

@@ -11,6 +11,9 @@ from agentos.documents.inline import plain, words
 from agentos.documents.markdown import Document, Section
 from agentos.documents.requirements import references
 
+EVERYTHING = "*"
+"""A reference that stands for all requirements."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -36,8 +39,8 @@ _NAMES = {
     "expected": "expected output|expected|expected result|expected results|expected behavior|expected behaviour"
     "|expected outcome|output|result|then",
     "pass_criteria": "pass criteria|criteria|pass criterion|passes when|pass|assertion|pass fail criteria",
-    "requirements": "requirement|requirements|req|reqs|requirement s|req s|req id|requirement id|requirement ids|covers"
-    "|requirement covered|requirements covered|traces to|req ref|req #|requirement #|validates|traceability",
+    "requirements": "requirement|requirements|req|reqs|requirement s|req s|req id|requirement id|requirement ids"
+    "|covers|requirement covered|requirements covered|traces to|req ref|req #|requirement #|validates|traceability",
 }
 _COLUMNS: Mapping[str, tuple[str, ...]] = {name: tuple(names.split("|")) for name, names in _NAMES.items()}
 _ITEM_ID = re.compile(
@@ -81,7 +84,7 @@ def _from_row(table: Table, row: Row) -> Scenario:
     cells = {name: plain(row.cells[place]) for name, place in places.items()}
     columns = {heading: cell for heading, cell in zip(table.header, row.cells, strict=True) if heading}
     if "requirements" in cells:
-        covered = references(cells["requirements"], bare_numbers=True)
+        covered = _covered(cells["requirements"])
     else:
         covered = references(" ".join(row.cells), bare_numbers=False)
     return Scenario(
@@ -95,6 +98,11 @@ def _from_row(table: Table, row: Row) -> Scenario:
         requirements=covered,
         columns=columns,
     )
+
+
+def _covered(cell: str) -> tuple[str, ...]:
+    """The requirements a cell names; `All` is EVERYTHING."""
+    return (EVERYTHING,) if cell.strip().casefold() in {"all", "*"} else references(cell, bare_numbers=True)
 
 
 def _from_items(items: list[ListItem]) -> list[Scenario]:
@@ -130,7 +138,7 @@ def _from_item(item: ListItem, match: re.Match[str] | None, nested: list[ListIte
         columns[read.label] = read.value
         name = next((name for name, names in _COLUMNS.items() if " ".join(words(read.label)) in names), None)
         if name == "requirements":
-            covered = references(read.value, bare_numbers=True)
+            covered = _covered(read.value)
         elif name is not None and name != "id":
             named[name] = read.value
     return Scenario(
