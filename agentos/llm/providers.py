@@ -31,6 +31,7 @@ from agentos.keys.leases import Evidence, Lease, RequestFailed, Succeeded, Trans
 from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
+from agentos.llm.rehearsal import rehearse
 from agentos.llm.settings import provider_settings
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
@@ -54,12 +55,7 @@ async def _attempt(
     current_exchange.set(exchange)
     try:
         async with asyncio.timeout(request.timeout_seconds):
-            response = await model_request(
-                _clients.model(request.model),
-                _to_model_messages(messages, request.system),
-                model_settings=_model_settings(request),
-                model_request_parameters=_parameters(schema),
-            )
+            response = await _ask(_clients.model(request.model), request, messages, schema)
         return _answered(response, request.model, exchange)
     except TimeoutError:
         reason = f"no answer in {request.timeout_seconds:g} s"
@@ -67,6 +63,17 @@ async def _attempt(
     except (AgentRunError, UserError, httpx2.HTTPError, ValueError) as error:
         # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
         return _failed(error, exchange)
+
+
+async def _ask(
+    model: Model, request: Request, messages: Sequence[Message], schema: OutputSchema | None
+) -> ModelResponse:
+    return await model_request(
+        model,
+        _to_model_messages(messages, request.system),
+        model_settings=_model_settings(request),
+        model_request_parameters=_parameters(schema),
+    )
 
 
 def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> Outcome:
@@ -202,24 +209,32 @@ def preload(providers: Sequence[str]) -> None:
     for provider in providers:
         if provider in _PROVIDER_BUILDERS:
             _clients.provider(provider, provider_settings(provider).base_url)
+            rehearse(provider, _ask_rehearsal)
+
+
+async def _ask_rehearsal(request: Request, schema: OutputSchema, client: httpx2.AsyncClient) -> None:
+    name = request.model
+    model = _MODEL_BUILDERS[name.provider](name.model, _PROVIDER_BUILDERS[name.provider](None, client))
+    response = await _ask(model, request, request.messages, schema)
+    _answered(response, name, Exchange(name.provider, secret=""))
 
 
 # The SDKs are imported by the builders, so that a process pays only for the providers it uses.
 
 
-def _google_provider(base_url: str | None, http: KeyedClient) -> Any:
+def _google_provider(base_url: str | None, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
 
     return GoogleProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
 
 
-def _openai_provider(base_url: str | None, http: KeyedClient) -> Any:
+def _openai_provider(base_url: str | None, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
 
     return OpenAIProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
 
 
-def _anthropic_provider(base_url: str | None, http: KeyedClient) -> Any:
+def _anthropic_provider(base_url: str | None, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
     return AnthropicProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
@@ -243,7 +258,7 @@ def _anthropic_model(name: str, provider: Any) -> Model:
     return AnthropicModel(name, provider=provider)
 
 
-_PROVIDER_BUILDERS: dict[str, Callable[[str | None, KeyedClient], Any]] = {
+_PROVIDER_BUILDERS: dict[str, Callable[[str | None, httpx2.AsyncClient], Any]] = {
     "google": _google_provider,
     "openai": _openai_provider,
     "anthropic": _anthropic_provider,
