@@ -37,11 +37,12 @@ _MOST_COMPARED = 400
 _PIECE = re.compile(r"[^\W_]+")
 _STOPWORDS = frozenset(
     {
-        "a", "an", "and", "any", "all", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does", "each", "every",
-        "for", "from", "had", "has", "have", "if", "in", "into", "is", "it", "its", "may", "must", "no", "not", "of", "on",
-        "one", "only", "or", "other", "per", "shall", "should", "so", "such", "than", "that", "the", "their", "then",
-        "there", "these", "this", "to", "under", "up", "use", "used", "uses", "using", "via", "was", "when", "where",
-        "which", "while", "will", "with", "within", "without", "you", "your",
+        "a", "an", "and", "any", "all", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does",
+        "each", "every", "for", "from", "had", "has", "have", "if", "in", "into", "is", "it", "its", "may",
+        "must", "no", "not", "of", "on", "one", "only", "or", "other", "per", "shall", "should", "so",
+        "such", "than", "that", "the", "their", "then", "there", "these", "this", "to", "under", "up",
+        "use", "used", "uses", "using", "via", "was", "when", "where", "which", "while", "will", "with",
+        "within", "without", "you", "your",
     }
 )  # fmt: skip
 

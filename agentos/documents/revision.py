@@ -167,7 +167,7 @@ def _edit(document: Document, section: Section, new: str) -> _Edit:
     if too_high:
         marks = "#" * min(section.level + 1, 6)
         raise RevisionError(
-            f"the new text of {section.heading!r} has the heading {too_high[0]!r} outside of it: start it with {marks}"
+            f"the new text of {section.heading!r} has the heading {too_high[0]!r} outside it: start it with {marks}"
         )
     end = section.tree_end if inner else section.end
     old = document.text[section.start : end]

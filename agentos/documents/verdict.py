@@ -145,7 +145,8 @@ def review_model() -> type[BaseModel]:
 
     strict = ConfigDict(extra="forbid")
     tier, verdict = Literal["blocking", "high", "suggestion"], Literal["approve", "revise", "discuss"]
-    finding = create_model("ReviewFinding", __config__=strict, tier=(tier, ...), section=(str, ...), text=(str, ...))
+    finding_fields: dict[str, Any] = {"tier": (tier, ...), "section": (str, ...), "text": (str, ...)}
+    finding = create_model("ReviewFinding", __config__=strict, **finding_fields)
     answer = create_model("Answer", __config__=strict, question=(str, ...), answer=(str, ...))
     fields: dict[str, Any] = {
         "verdict": (verdict, ...),
