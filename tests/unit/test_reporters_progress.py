@@ -170,9 +170,7 @@ def test_an_item_that_outlasts_all_others_may_take_as_long_again() -> None:
     st.integers(1, 10),
 )
 @settings(deadline=None, max_examples=100)
-def test_the_range_is_always_a_range(
-    seen: list[float], elapsed: list[float], pending: int, parallel: int
-) -> None:
+def test_the_range_is_always_a_range(seen: list[float], elapsed: list[float], pending: int, parallel: int) -> None:
     finished = Durations()
     for seconds in seen:
         finished.add(seconds)

@@ -58,7 +58,10 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
     [
         (RUN, ["[COORDINATOR] 10 items, 3 at a time (graph flows-review-graph)"]),
         (ItemStarted(item_id="42", attempt=1, pid=7), []),
-        (ItemStarted(item_id="42", attempt=2, pid=7, resumed_after="N1_design"), ["[LLD-42] resuming after N1_design"]),
+        (
+            ItemStarted(item_id="42", attempt=2, pid=7, resumed_after="N1_design"),
+            ["[LLD-42] resuming after N1_design"],
+        ),
         (NodeStarted(item_id="42", node="N1_design"), ["[LLD-42] >>> Executing: N1_design"]),
         (NodeFinished(item_id="42", node="N1_design", seconds=1), []),
         (OutputProduced(item_id="42", block=b"one\n\x1b[31mtwo\x1b[0m\n"), ["[LLD-42] one", "[LLD-42] two"]),
