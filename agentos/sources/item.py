@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentos.documents.issue import dependencies
+
 PRIORITY_WORDS = {"critical": 20, "urgent": 20, "high": 10, "medium": 0, "normal": 0, "low": -10}
 
 
@@ -54,6 +56,16 @@ def natural_key(identifier: str) -> tuple[tuple[int, int, str], ...]:
     parts = re.findall(r"[0-9]+|[^0-9]+", identifier)
     numbered = tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
     return numbered
+
+
+def without_padding(identifier: str) -> str:
+    """`0042` is issue 42."""
+    return identifier.lstrip("0") or "0" if identifier.isdecimal() and identifier.isascii() else identifier
+
+
+def dependency_ids(text: str) -> tuple[str, ...]:
+    """The ids a document says it depends on, once each; a document that names itself is for the planner to refuse."""
+    return tuple(dict.fromkeys(without_padding(name) for name in dependencies(text)))
 
 
 def priority_of(value: object) -> int | None:

@@ -145,6 +145,11 @@ class GitHubServer:
                 issue["pull_request"] = {"url": f"{self.url}/repos/{repository}/pulls/{issue['number']}"}
             return int(issue["number"])
 
+    def edit_issue(self, repository: str, number: int, **fields: Any) -> None:
+        """What a person does to an issue on the web page."""
+        with self._lock:
+            self._repositories[repository].threads[number].update(fields, updated_at=_stamp())
+
     def issues(self, repository: str) -> list[Json]:
         """What is filed, pull requests left out, in order of numbers."""
         with self._lock:
