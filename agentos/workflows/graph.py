@@ -10,18 +10,20 @@ import importlib
 import importlib.util
 import sqlite3
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from agentos.errors import UsageError
-from agentos.workflows.checkpoint import unwritable_is_a_fault
+from agentos.workflows.checkpoint import synced, unwritable_is_a_fault
 
 AnyGraph = StateGraph[Any, Any, Any, Any]
 
@@ -32,12 +34,19 @@ class ItemCheckpointer(SqliteSaver):
     Async nodes use the same, blocking, methods: one item has its process to itself.
     """
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        # The saver's own lock guards its cursor; how a commit is synced belongs to the connection.
+        self._put_lock = threading.Lock()
+
     def put(self, *args: Any, **kwargs: Any) -> Any:
-        with unwritable_is_a_fault():
+        """A finished step: on the disk before the next one starts."""
+        with self._put_lock, unwritable_is_a_fault(), synced(self.conn):
             return super().put(*args, **kwargs)
 
     def put_writes(self, *args: Any, **kwargs: Any) -> None:
-        with unwritable_is_a_fault():
+        """A finished task of an unfinished step: safe from a kill, synced with its step."""
+        with self._put_lock, unwritable_is_a_fault():
             super().put_writes(*args, **kwargs)
 
     async def aget_tuple(self, config: Any) -> Any:
@@ -184,10 +193,14 @@ def state_value(state: Any, key: str) -> Any:
     return state.get(key) if isinstance(state, dict) else getattr(state, key, None)
 
 
-def warm_up(graph: AnyGraph) -> Sequence[str]:
-    """Touch what every item will need, so that workers find it loaded after the fork."""
-    with sqlite3.connect(":memory:", check_same_thread=False) as connection:
-        compiled = graph.compile(checkpointer=ItemCheckpointer(connection))
-        compiled.get_state({"configurable": {"thread_id": "warm-up"}})
-    connection.close()
-    return list(compiled.nodes)
+class _NoState(TypedDict, total=False):
+    nothing: str
+
+
+def warm_up() -> None:
+    """Run an empty graph once: what LangGraph loads on first use is there for every worker after the fork."""
+    graph = StateGraph(_NoState)
+    graph.add_node("nothing", lambda _state: {})
+    graph.set_entry_point("nothing")
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        Execution(graph, connection, "warm-up").run({}, lambda _node: None)

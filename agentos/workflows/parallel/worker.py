@@ -215,10 +215,8 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> 
             return ItemStopped()
         return _failed(error, execution.collect_finished() if execution else [])
     finally:
+        # The connection stays open: closing would copy the log into a database that is about to be removed.
         outputs.set_keeper(None)
-        if database is not None:
-            with suppress(sqlite3.Error):
-                database.connection.close()
 
 
 def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
@@ -247,13 +245,7 @@ def _initial_state(start: StartItem, database: ItemDatabase) -> dict[str, Any] |
             "the input has changed since this item's checkpoint was made. Run with --fresh to start over, "
             "or restore the input to resume."
         )
-    has_checkpoint = (
-        database.connection.execute(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'"
-        ).fetchone()[0]
-        and database.connection.execute("SELECT 1 FROM checkpoints LIMIT 1").fetchone()
-    )
-    return None if has_checkpoint else start.input
+    return None if database.has_checkpoint() else start.input
 
 
 def _done(execution: Execution, database: ItemDatabase) -> UpMessage:

@@ -105,7 +105,7 @@ class ForkServer:
             from agentos.workflows import graph  # noqa: PLC0415  Loaded by now.
             from agentos.workflows.parallel import worker  # noqa: F401, PLC0415  For the workers to find.
 
-            nodes = list(graph.warm_up(self._graph))
+            graph.warm_up()
             keys = graph.input_keys(self._graph)
         except BaseException as error:
             is_usage = isinstance(error, UsageError)
@@ -123,7 +123,7 @@ class ForkServer:
         # Nothing loaded so far is ever collected, so that a child's collector does not copy the parent's pages.
         gc.collect()
         gc.freeze()
-        self._send("ready", nodes=nodes, input_keys=keys)
+        self._send("ready", input_keys=keys)
         return True
 
     def _send(self, kind: str, **data: Any) -> bool:
