@@ -1,0 +1,90 @@
+"""What sample nodes do: note when they start and end, and carry out what their item's input asks for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def note(text: str) -> None:
+    """One line, in one write: whole even when many processes append at once."""
+    descriptor = os.open(os.environ["JOURNAL"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, f"{text}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def sandbox_file(name: str) -> Path:
+    return Path(os.environ["JOURNAL"]).parent / name
+
+
+def step(node: str, tasks: dict[str, Any]) -> None:
+    """A node's life: `ITEM NODE start`, its task if the item has one for it, `ITEM NODE end`."""
+    item = os.environ["AGENTOS_ITEM_ID"]
+    note(f"{item} {node} start")
+    task = tasks.get(node)
+    if task is not None:
+        name, _, argument = task.partition(" ")
+        TASKS[name](argument)
+    note(f"{item} {node} end")
+
+
+class Unpicklable(Exception):
+    def __init__(self) -> None:
+        super().__init__("cannot travel")
+        self.held = lambda: None
+
+
+class OwnBaseException(BaseException):
+    pass
+
+
+def _wait_for(name: str) -> None:
+    while not sandbox_file(name).exists():
+        time.sleep(0.01)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _first_time(name: str) -> bool:
+    try:
+        sandbox_file(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _crash_once(name: str) -> None:
+    if _first_time(name):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail_once(name: str) -> None:
+    if _first_time(name):
+        raise RuntimeError("failed the first time")
+
+
+TASKS: dict[str, Any] = {
+    "wait": _wait_for,
+    "print": print,
+    "sleep": lambda seconds: time.sleep(float(seconds)),
+    "raise": lambda text: _raise(ValueError(text)),
+    "unpicklable": lambda _: _raise(Unpicklable()),
+    "base_exception": lambda text: _raise(OwnBaseException(text)),
+    "keyboard_interrupt": lambda _: _raise(KeyboardInterrupt()),
+    "system_exit": lambda text: sys.exit(text),
+    "os_exit": lambda status: os._exit(int(status)),
+    "kill": lambda number: os.kill(os.getpid(), int(number)),
+    "segfault": lambda _: ctypes.string_at(0),
+    "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
+    "crash_once": _crash_once,
+    "fail_once": _fail_once,
+}
