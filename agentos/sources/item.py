@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentos.documents.approval import document_hash
 from agentos.documents.issue import dependencies
 
 PRIORITY_WORDS = {"critical": 20, "urgent": 20, "high": 10, "medium": 0, "normal": 0, "low": -10}
@@ -32,30 +32,15 @@ class SourceItem:
     """`open` or `closed`."""
 
     @property
-    def text_hash(self) -> str:
-        """The identity of the text an approval is bound to; line endings and trailing blanks do not count."""
-        return text_hash(self.text)
-
-
-class Source(Protocol):
-    """A place pending items come from."""
-
-    def items(self) -> tuple[SourceItem, ...]:
-        """Every item, in natural order of ids. Raises an AgentosError when the source cannot be read."""
-        ...
-
-
-def text_hash(text: str) -> str:
-    """SHA-256 of the text, blind to line endings, trailing blanks and blank lines at either end."""
-    lines = [line.rstrip() for line in re.split(r"\r\n?|\n", text)]
-    return hashlib.sha256("\n".join(lines).strip("\n").encode("utf-8", "surrogatepass")).hexdigest()
+    def text_hash(text: str) -> str:
+    """The same hash an approval carries; the newline style and a status line do not count."""
+    return document_hash(text)
 
 
 def natural_key(identifier: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key that puts `2` before `10` and `a2` before `a10`; equal for equal ids only."""
     parts = re.findall(r"[0-9]+|[^0-9]+", identifier)
-    numbered = tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
-    return numbered
+    return tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
 
 
 def without_padding(identifier: str) -> str:

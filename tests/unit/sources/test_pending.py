@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentos.documents.approval import ApprovalInfo, read_approval, stamp_approval
 from agentos.sources import Approval, PendingPlan, SourceItem, plan_pending, text_hash
 from agentos.sources.item import natural_key, priority_of
 
@@ -38,8 +39,20 @@ def test_a_changed_issue_is_pending_again_and_says_why() -> None:
     assert reasons(plan) == {"1": "the issue changed since its LLD was approved"}
 
 
-def test_line_ends_and_trailing_blanks_do_not_make_an_issue_changed() -> None:
-    plan = plan_pending([item("1", "a  \r\nb\r\n\r\n")], {"1": approval_of("a\nb")}, frozenset())
+def test_the_newline_style_does_not_make_an_issue_changed() -> None:
+    plan = plan_pending([item("1", "a\r\nb\r\n")], {"1": approval_of("a\nb\n")}, frozenset())
+
+    assert plan.skipped == (("1", "already approved"),)
+
+
+def test_an_approval_stamped_on_a_document_is_the_one_compared() -> None:
+    issue = item("1", "# Issue\n\nText.\n")
+    review = ApprovalInfo(approved_at="2030-01-01T00:00:00Z", drafter="d", reviewer="r", issue_hash=issue.text_hash)
+    stamped = stamp_approval("# LLD\n\n## Design\n\nText.\n", review)
+    approval = read_approval(stamped)
+    assert approval is not None
+
+    plan = plan_pending([issue], {"1": Approval(approval.issue_hash)}, frozenset())
 
     assert plan.skipped == (("1", "already approved"),)
 
