@@ -32,7 +32,20 @@ class SourceItem:
     """`open` or `closed`."""
 
     @property
-    def text_hash(text: str) -> str:
+    def text_hash(self) -> str:
+        """What an approval names as its `issue_hash`."""
+        return text_hash(self.text)
+
+
+class Source(Protocol):
+    """A place pending items come from."""
+
+    def items(self) -> tuple[SourceItem, ...]:
+        """Every item, in natural order of ids. Raises an AgentosError when the source cannot be read."""
+        ...
+
+
+def text_hash(text: str) -> str:
     """The same hash an approval carries; the newline style and a status line do not count."""
     return document_hash(text)
 
