@@ -1,0 +1,393 @@
+"""What a model may do to files: its answer parsed strictly, its paths confined to the worktree, its sizes bounded.
+
+The format a model is asked for, one block a file, each tag on its own line:
+
+    <create path="src/new.py">          the whole content of a file that does not exist yet
+    <replace path="src/old.py">         the whole new content of a file that exists
+    <edit path="src/big.py">            one or more SEARCH/REPLACE parts, each SEARCH found exactly once
+    <<<<<<< SEARCH
+    old lines
+    =======
+    new lines
+    >>>>>>> REPLACE
+    </edit>
+    <delete path="src/gone.py" reason="merged into new.py"/>
+
+A `reason="..."` is needed for a file that the LLD does not list.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, TypeAlias
+
+from agentos.errors import AgentosError
+
+_MAX_PATH_BYTES: Final = 400
+
+# Files that run with more rights than the code under review: what CI, git, editors and shells execute by themselves,
+# and what holds secrets. Compared in lower case.
+PROTECTED: Final = (
+    ".github/workflows/*",
+    ".github/actions/*",
+    ".github/codeowners",
+    "codeowners",
+    ".gitlab-ci.yml",
+    ".gitlab-ci/*",
+    ".circleci/*",
+    ".buildkite/*",
+    ".woodpecker/*",
+    ".woodpecker.yml",
+    ".drone.yml",
+    ".travis.yml",
+    ".ci/*",
+    "jenkinsfile*",
+    "azure-pipelines*.yml",
+    "bitbucket-pipelines.yml",
+    "*/.gitmodules",
+    "*/.gitattributes",
+    ".githooks/*",
+    ".husky/*",
+    ".pre-commit-config.yaml",
+    "lefthook.y*ml",
+    "*/.envrc",
+    ".vscode/*",
+    ".idea/*",
+    ".devcontainer/*",
+    "*/.env",
+    "*/.env.*",
+    "*/.npmrc",
+    "*/.pypirc",
+    "*/.netrc",
+    "*/id_rsa*",
+    "*/id_ed25519*",
+    "*/*.pem",
+    "agentos.toml",
+)
+# Templates of secret files hold no secrets.
+_NOT_PROTECTED: Final = ("*/.env.example", "*/.env.sample", "*/.env.template")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFile:
+    path: str
+    content: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceFile:
+    path: str
+    content: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Text that occurs exactly once, and what takes its place."""
+
+    search: str
+    replace: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditFile:
+    path: str
+    edits: tuple[Edit, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    path: str
+    reason: str = ""
+
+
+FileOperation: TypeAlias = CreateFile | ReplaceFile | EditFile | DeleteFile
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with an answer, so precise that a model can mend it."""
+
+    where: str
+    """A path, or `line 12` of the answer."""
+    what: str
+
+    def words(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class FileOperationsError(AgentosError):
+    """A model's answer is not a set of file operations that may be carried out; nothing was written."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"the model's file operations are refused: {problems[0].words()}{more}")
+
+    def for_model(self) -> str:
+        """What to ask the model to mend."""
+        lines = "\n".join(f"- {problem.words()}" for problem in self.problems)
+        return f"Your answer was not applied. Send the whole answer again with these problems mended:\n{lines}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is allowed in one step of one item."""
+
+    listed: tuple[str, ...] | None = None
+    """The files of the LLD's table; an entry ending in `/` lists what is below it. None: there is no table."""
+    frozen: tuple[str, ...] = ()
+    """Files this step may not touch, like the tests while the code is being written."""
+    submodules: tuple[str, ...] = ()
+    protected: tuple[str, ...] = PROTECTED
+    max_operations: int = 60
+    max_file_bytes: int = 512 * 1024
+    max_total_bytes: int = 2 * 1024 * 1024
+    max_answer_characters: int = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A file outside the LLD's table, and why the model touched it."""
+
+    path: str
+    reason: str
+
+
+_OPEN_TAG: Final = re.compile(r'<(?P<kind>create|replace|edit)(?P<attributes>(?: +\w+="[^"\n]*")*) *>')
+_DELETE_TAG: Final = re.compile(r'<delete(?P<attributes>(?: +\w+="[^"\n]*")*) */>')
+_ANY_TAG: Final = re.compile(r"</?(?:create|replace|edit|delete)\b")
+_ATTRIBUTE: Final = re.compile(r'(\w+)="([^"\n]*)"')
+_SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+
+
+def parse_operations(answer: str, policy: Policy | None = None) -> tuple[FileOperation, ...]:
+    """The file operations in a model's answer; words between the blocks are ignored.
+
+    Raises FileOperationsError with every problem found: a block cut off, a malformed tag, no block at all, a path or
+    size that is not allowed. Looks at no file.
+    """
+    policy = policy or Policy()
+    if len(answer) > policy.max_answer_characters:
+        size = f"{len(answer)} characters, at most {policy.max_answer_characters}"
+        raise FileOperationsError([Problem("the answer", f"has {size}: change less at a time")])
+    parser = _Parser(answer)
+    operations = parser.parse()
+    problems = [*parser.problems, *_check(operations, policy)]
+    if not operations and not problems:
+        problems = [Problem("the answer", "has no <create>, <replace>, <edit> or <delete> block")]
+    if problems:
+        raise FileOperationsError(problems)
+    return tuple(operations)
+
+
+def deviations(operations: Sequence[FileOperation], policy: Policy) -> tuple[Deviation, ...]:
+    """The operations outside the LLD's table, for the report. `parse_operations` made sure that they have reasons."""
+    return tuple(Deviation(op.path, op.reason) for op in operations if not _is_listed(op.path, policy.listed))
+
+
+class _Parser:
+    """Line by line, so that every problem has a line number."""
+
+    def __init__(self, answer: str) -> None:
+        self.problems: list[Problem] = []
+        self._lines = answer.replace("\r\n", "\n").split("\n")
+        self._at = 0
+
+    def parse(self) -> list[FileOperation]:
+        operations: list[FileOperation] = []
+        while self._at < len(self._lines):
+            operation = self._block()
+            if operation is not None:
+                operations.append(operation)
+        return operations
+
+    def _block(self) -> FileOperation | None:
+        number, line = self._at + 1, self._lines[self._at].strip()
+        self._at += 1
+        if match := _DELETE_TAG.fullmatch(line):
+            attributes = self._attributes(match["attributes"], number)
+            return DeleteFile(attributes["path"], attributes.get("reason", "")) if attributes else None
+        if match := _OPEN_TAG.fullmatch(line):
+            attributes = self._attributes(match["attributes"], number)
+            body = self._body(match["kind"], number)
+            return (
+                self._operation(match["kind"], attributes, body, number) if attributes and body is not None else None
+            )
+        if _ANY_TAG.match(line):
+            self._problem(number, f"{line[:80]!r} is not a tag of the format, on a line of its own")
+        return None
+
+    def _operation(self, kind: str, attributes: dict[str, str], body: list[str], number: int) -> FileOperation | None:
+        path, reason = attributes["path"], attributes.get("reason", "")
+        if kind == "edit":
+            edits = self._edits(body, number)
+            return EditFile(path, edits, reason) if edits else None
+        content = "\n".join(body) + "\n" if body else ""
+        if body and body[0].startswith("```") and body[-1].strip() == "```" and not path.endswith((".md", ".rst")):
+            self._problem(number, f"the content of {path} is wrapped in a code fence: send the bare content")
+        return CreateFile(path, content, reason) if kind == "create" else ReplaceFile(path, content, reason)
+
+    def _attributes(self, text: str, number: int) -> dict[str, str] | None:
+        pairs = _ATTRIBUTE.findall(text)
+        attributes = dict(pairs)
+        if len(attributes) != len(pairs) or "path" not in attributes or attributes.keys() - {"path", "reason"}:
+            self._problem(number, 'a tag has path="..." and may have reason="...", once each and nothing else')
+            return None
+        return attributes
+
+    def _body(self, kind: str, opened_at: int) -> list[str] | None:
+        end = f"</{kind}>"
+        for index in range(self._at, len(self._lines)):
+            if self._lines[index].rstrip() == end:
+                body = self._lines[self._at : index]
+                self._at = index + 1
+                return body
+        self._problem(opened_at, f"<{kind}> is never closed by a line {end}: the answer was cut off")
+        self._at = len(self._lines)
+        return None
+
+    def _edits(self, body: list[str], opened_at: int) -> tuple[Edit, ...]:
+        edits: list[Edit] = []
+        parts: dict[str, list[str]] = {}
+        expected = _SEARCH
+        for offset, line in enumerate(body):
+            if line.rstrip() == expected:
+                parts[expected] = []
+                expected = {_SEARCH: _DIVIDER, _DIVIDER: _REPLACE, _REPLACE: _SEARCH}[expected]
+                if expected == _SEARCH:
+                    edits.append(Edit(_joined(parts[_SEARCH]), _joined(parts[_DIVIDER])))
+            elif expected != _SEARCH:
+                parts[_SEARCH if expected == _DIVIDER else _DIVIDER].append(line)
+            elif line.strip():
+                self._problem(opened_at + offset + 1, f"a line {_SEARCH!r} is expected here, not {line[:60]!r}")
+                return ()
+        if expected != _SEARCH:
+            self._problem(opened_at, f"a SEARCH/REPLACE part of this <edit> has no line {expected!r}")
+        elif not edits:
+            self._problem(opened_at, "this <edit> has no SEARCH/REPLACE part")
+        return tuple(edits) if expected == _SEARCH else ()
+
+    def _problem(self, number: int, what: str) -> None:
+        self.problems.append(Problem(f"line {number}", what))
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _check(operations: Sequence[FileOperation], policy: Policy) -> Iterator[Problem]:
+    if len(operations) > policy.max_operations:
+        yield Problem(
+            "the answer", f"has {len(operations)} files, at most {policy.max_operations}: change less at a time"
+        )
+    total_bytes = 0
+    seen: set[str] = set()
+    for operation in operations:
+        path = operation.path
+        if problem := path_problem(path, policy):
+            yield Problem(_shown(path), problem)
+            continue
+        folded = _folded(path)
+        if folded in seen:
+            yield Problem(path, "is named twice: put all changes of a file into one block")
+        if any(other.startswith(f"{folded}/") or folded.startswith(f"{other}/") for other in seen):
+            yield Problem(path, "is a file and a directory in the same answer")
+        seen.add(folded)
+        if not _is_listed(path, policy.listed) and not operation.reason.strip():
+            yield Problem(path, 'is not in the LLD\'s table of files: give a reason="..." or leave it out')
+        texts = _texts(operation)
+        total_bytes += (size := sum(len(text.encode("utf-8", "surrogatepass")) for text in texts))
+        if size > policy.max_file_bytes:
+            yield Problem(path, f"has {size} bytes, at most {policy.max_file_bytes}")
+        yield from (Problem(path, problem) for text in texts if (problem := _text_problem(text)))
+        if isinstance(operation, EditFile):
+            yield from (Problem(path, "has an empty SEARCH part") for edit in operation.edits if not edit.search)
+    if total_bytes > policy.max_total_bytes:
+        yield Problem(
+            "the answer", f"writes {total_bytes} bytes, at most {policy.max_total_bytes}: change less at a time"
+        )
+
+
+def _texts(operation: FileOperation) -> list[str]:
+    match operation:
+        case CreateFile(content=content) | ReplaceFile(content=content):
+            return [content]
+        case EditFile(edits=edits):
+            return [text for edit in edits for text in (edit.search, edit.replace)]
+        case DeleteFile():
+            return []
+
+
+def _text_problem(text: str) -> str | None:
+    if "\0" in text:
+        return "has a NUL character: only text files can be written"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "has characters that are not valid Unicode"
+    return None
+
+
+def path_problem(path: str, policy: Policy | None = None) -> str | None:
+    """Why a path may not be written, or None. Looks at the name alone: links are found when the file is opened."""
+    policy = policy or Policy()
+    parts = path.split("/")
+    if not path or len(path.encode("utf-8", "replace")) > _MAX_PATH_BYTES:
+        return f"a path has 1 to {_MAX_PATH_BYTES} bytes"
+    if path.startswith(("/", "~")) or "\\" in path or re.match(r"[A-Za-z]:", path):
+        return "a path is relative to the project, with forward slashes"
+    if any(unicodedata.category(character).startswith("C") for character in path):
+        return "a path has no control or invisible characters"
+    if any(part in ("", ".", "..") or part != part.strip() or part.endswith(".") for part in parts):
+        return "a path has no empty part, no `.` or `..`, and no part that ends with a dot or has a space at an end"
+    if any(_is_git_dir(part) for part in parts):
+        return "git's own directory is out of bounds"
+    if any(_is_below(path, submodule) for submodule in policy.submodules):
+        return "it is in a submodule, which is another repository"
+    if any(_is_below(path, frozen) for frozen in policy.frozen):
+        return "it may not be changed in this step"
+    if _is_protected(path, policy.protected):
+        return "it is protected: CI, hooks, editor tasks, secrets and agentos.toml are not for a model to change"
+    return None
+
+
+def _is_git_dir(part: str) -> bool:
+    """`.git` in any spelling that some file system takes for it: other case, compatible letters, a DOS short name."""
+    folded = unicodedata.normalize("NFKC", part).casefold()
+    return folded == ".git" or re.fullmatch(r"git~\d+", folded) is not None or folded.startswith(".git:")
+
+
+def _is_below(path: str, parent: str) -> bool:
+    folded, parent_folded = _folded(path), _folded(parent.rstrip("/"))
+    return folded == parent_folded or folded.startswith(f"{parent_folded}/")
+
+
+def _is_protected(path: str, patterns: Collection[str]) -> bool:
+    # The added slash lets `*/.env` match at the top too.
+    spellings = (_folded(path), f"/{_folded(path)}")
+    if any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in _NOT_PROTECTED):
+        return False
+    return any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in patterns)
+
+
+def _is_listed(path: str, listed: tuple[str, ...] | None) -> bool:
+    if listed is None:
+        return True
+    return any(
+        _folded(path) == _folded(entry) or (entry.endswith("/") and _is_below(path, entry)) for entry in listed
+    )
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _shown(path: str) -> str:
+    return ascii(path[:100])

@@ -1,0 +1,108 @@
+"""Which items change the same files, what may run together, and in which order to merge (pure)."""
+
+from __future__ import annotations
+
+import graphlib
+import itertools
+import posixpath
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from agentos.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two items and what both change."""
+
+    first: str
+    second: str
+    files: tuple[str, ...]
+
+    def words(self) -> str:
+        return f"{self.first} and {self.second} both change {', '.join(self.files)}"
+
+
+def find_overlaps(changes: Mapping[str, Collection[str]]) -> tuple[Overlap, ...]:
+    """Every pair of items that change a file in common, in the items' order.
+
+    A path that ends in `/` stands for everything below it.
+    """
+    normal = {item: {_normal(path) for path in paths} for item, paths in changes.items()}
+    overlaps = []
+    for first, second in itertools.combinations(normal, 2):
+        if shared := _shared(normal[first], normal[second]):
+            overlaps.append(Overlap(first, second, tuple(sorted(shared))))
+    return tuple(overlaps)
+
+
+def _normal(path: str) -> str:
+    """One spelling for one path; case is folded, since a checkout may be on a file system that ignores it."""
+    cleaned = posixpath.normpath(path.strip().replace("\\", "/")).casefold()
+    return f"{cleaned}/" if path.strip().endswith(("/", "\\")) else cleaned
+
+
+def _shared(one: set[str], other: set[str]) -> set[str]:
+    shared = one & other
+    for directories, paths in ((one, other), (other, one)):
+        for directory in (path for path in directories if path.endswith("/")):
+            shared |= {path for path in paths if path.startswith(directory)}
+    return shared
+
+
+def must_wait_for(item: str, running: Iterable[str], overlaps: Iterable[Overlap]) -> tuple[str, ...]:
+    """The running items that `item` may not run beside."""
+    rivals = {overlap.second if overlap.first == item else overlap.first for overlap in _with(item, overlaps)}
+    return tuple(other for other in running if other in rivals)
+
+
+def _with(item: str, overlaps: Iterable[Overlap]) -> Iterable[Overlap]:
+    return (overlap for overlap in overlaps if item in (overlap.first, overlap.second))
+
+
+def exclusive_groups(items: Iterable[str], overlaps: Iterable[Overlap]) -> tuple[tuple[str, ...], ...]:
+    """Items tied together by overlaps, directly or through others: no two groups ever wait for each other.
+
+    Within a group, `must_wait_for` tells who really excludes whom. Groups of one are left out.
+    """
+    ordered = list(items)
+    leader = {item: item for item in ordered}
+
+    def find(item: str) -> str:
+        while leader[item] != item:
+            item = leader[item]
+        return item
+
+    for overlap in overlaps:
+        leader[find(overlap.second)] = find(overlap.first)
+    groups: dict[str, list[str]] = {}
+    for item in ordered:
+        groups.setdefault(find(item), []).append(item)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
+def merge_order(
+    changes: Mapping[str, Collection[str]], depends_on: Mapping[str, Collection[str]] | None = None
+) -> tuple[str, ...]:
+    """An order to merge in: after what an item depends on, then those that overlap least, then as listed.
+
+    Dependencies on items that are not among `changes` are taken as merged. A cycle is a UsageError that names it.
+    """
+    overlaps = find_overlaps(changes)
+    weight = {item: sum(1 for _ in _with(item, overlaps)) for item in changes}
+    place = {item: number for number, item in enumerate(changes)}
+    needs = {item: [need for need in (depends_on or {}).get(item, ()) if need in changes] for item in changes}
+    sorter = graphlib.TopologicalSorter(needs)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        raise UsageError(f"items depend on each other in a circle: {' -> '.join(error.args[1])}") from None
+    order: list[str] = []
+    ready: set[str] = set()
+    while sorter.is_active():
+        ready.update(sorter.get_ready())
+        item = min(ready, key=lambda candidate: (weight[candidate], place[candidate]))
+        ready.remove(item)
+        order.append(item)
+        sorter.done(item)
+    return tuple(order)
