@@ -27,6 +27,17 @@ from agentos.keys.leases import (
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt
 from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
 
+__all__ = [
+    "AllInUse",
+    "AllLimited",
+    "Exhaustion",
+    "Grant",
+    "KeyPool",
+    "KeySpec",
+    "KeyView",
+    "NoneValid",
+]
+
 OVERLOAD_BASE_SECONDS = 1.0
 OVERLOAD_CAP_SECONDS = 60.0
 CLOCK_JUMP_SECONDS = 1.0
@@ -190,6 +201,15 @@ class KeyPool:
         self._weigh(time, lease, evidence)
         self._ready_group_of(lease)
         return True
+
+    def note(self, now: float, key_name: str, model: str, evidence: Evidence) -> None:
+        """Evidence about a key that came outside a lease, such as from a check by hand. Ends no lease."""
+        time = self._advance(now)
+        key = self._keys[key_name]
+        quota = self._quota(self._group_of(key), model)
+        self._weigh(time, _Lease(key, self._newest_fence + 1, "", model, quota, Receipt([time, 0.0])), evidence)
+        if isinstance(evidence, Succeeded):
+            self._lift(time, key, only_for_good=False)
 
     def drop_owner(self, now: float, owner: str) -> None:
         """The owner is gone: its leases come back as abandoned and its waiters vanish."""

@@ -1,0 +1,156 @@
+"""What is known of the keys' limits across runs, on disk by fingerprint: never a secret, never a key's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentos.keys.private_files import locked, write_private
+from agentos.paths import home_dir
+
+MEMORY_VERSION = 1
+
+
+def limits_path() -> Path:
+    """`~/.agentos/keys/limits.json`."""
+    return home_dir() / "keys" / "limits.json"
+
+
+class LimitMemory:
+    """Known limits and rejections. Runs at the same time merge: the later end of a limit stands.
+
+    `fingerprints` maps the names of the keys at hand to the fingerprints of their secrets, so that a key with a new
+    secret is a new key. What is loaded and saved is the data of `KeyPool.export_limits` and `import_limits`.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = limits_path() if path is None else path
+        self.warnings: list[str] = []
+        """What the user should know, such as a damaged file set aside."""
+
+    def load(self, fingerprints: Mapping[str, str]) -> dict[str, Any]:
+        """What earlier runs knew of these keys."""
+        known = self._read()
+        return {name: known[mark] for name, mark in fingerprints.items() if mark in known}
+
+    def save(self, limits: Mapping[str, Any], fingerprints: Mapping[str, str], *, now: float) -> None:
+        """Merge into the file what this run knows; what has ended is dropped."""
+        with locked(self._path):
+            known = self._read()
+            for name, record in limits.items():
+                mark = fingerprints.get(name)
+                if mark is not None:
+                    known[mark] = _merged(known.get(mark, {}), record)
+            self._write({mark: _still_true(record, now) for mark, record in known.items()})
+
+    def forget(self, fingerprint: str) -> None:
+        """The user's word that a key is to be tried again."""
+        with locked(self._path):
+            known = self._read()
+            if known.pop(fingerprint, None) is not None:
+                self._write(known)
+
+    def _write(self, known: Mapping[str, Any]) -> None:
+        kept = {mark: record for mark, record in known.items() if record}
+        write_private(self._path, json.dumps({"version": MEMORY_VERSION, "keys": kept}, indent=1, sort_keys=True))
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            return self._set_aside(type(error).__name__)
+        try:
+            return _checked(json.loads(text))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            return self._set_aside(type(error).__name__)
+
+    def _set_aside(self, problem: str) -> dict[str, Any]:
+        """A damaged file costs what it knew, never the run."""
+        aside = self._path.with_name(self._path.name + ".damaged")
+        try:
+            self._path.replace(aside)
+            self.warnings.append(
+                f"{self._path} was damaged ({problem}); set aside as {aside.name}, limits start unknown"
+            )
+        except OSError as error:
+            self.warnings.append(
+                f"{self._path} cannot be used ({problem}, {type(error).__name__}): limits start unknown"
+            )
+        return {}
+
+
+def _checked(document: Any) -> dict[str, Any]:
+    """The keys of a document whose every field has its type; raises otherwise."""
+    if document["version"] != MEMORY_VERSION:
+        raise ValueError("version")
+    keys: dict[str, Any] = document["keys"]
+    for record in keys.values():
+        if not isinstance(record.get("rejected", ""), str):
+            raise TypeError("rejected")
+        float(record.get("last_used", 0.0))
+        for model in record.get("models", {}).values():
+            _check_model(model)
+    return keys
+
+
+def _check_model(model: Mapping[str, Any]) -> None:
+    if "kind" in model and model["kind"] not in ("rate_limited", "out_of_quota"):
+        raise ValueError("kind")
+    for name in ("until", "changed", "next_daily_probe", "daily_probes_left"):
+        float(model.get(name, 0.0))
+    if "kind" in model:
+        float(model["until"])
+    for _what, seconds, value in model.get("learned", ()):
+        float(seconds), int(value)
+    for _what, seconds, total, ends in model.get("day", ()):
+        float(seconds), int(total), float(ends)
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two runs' knowledge of one key. A rejection stays until the secret changes or the user forgets it."""
+    merged: dict[str, Any] = {**one, **other}
+    merged["last_used"] = max(one.get("last_used", 0.0), other.get("last_used", 0.0))
+    models = {**one.get("models", {}), **other.get("models", {})}
+    merged["models"] = {
+        name: _merged_model(one.get("models", {}).get(name, {}), other.get("models", {}).get(name, {}))
+        for name in models
+    }
+    return merged
+
+
+def _merged_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The newer word counts; if both say closed, the later end stands."""
+    older, newer = sorted((one, other), key=lambda model: model.get("changed", 0.0))
+    merged = dict(newer) if newer else dict(older)
+    if "kind" in older and "kind" in newer and older["until"] > newer["until"]:
+        merged |= {name: older[name] for name in ("kind", "until", "reason") if name in older}
+    if older.get("never_resets") and "kind" in newer:
+        merged["never_resets"] = True
+    for name in ("learned", "day"):
+        known = {tuple(entry[:2]): entry for entry in older.get(name, ())}
+        for entry in newer.get(name, ()):
+            former = known.get(tuple(entry[:2]))
+            known[tuple(entry[:2])] = (
+                max(former, entry, key=lambda item: item[-1]) if former and name == "day" else entry
+            )
+        if known:
+            merged[name] = list(known.values())
+    return merged
+
+
+def _still_true(record: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The record without limits and days that have ended."""
+    models = {}
+    for name, model in record.get("models", {}).items():
+        kept = dict(model)
+        if "kind" in kept and kept["until"] <= now and not kept.get("never_resets"):
+            for gone in ("kind", "until", "reason", "never_resets", "daily_probes_left", "next_daily_probe"):
+                kept.pop(gone, None)
+        if "day" in kept:
+            kept["day"] = [entry for entry in kept["day"] if entry[3] > now]
+        models[name] = {field: value for field, value in kept.items() if value not in ([], None)}
+    return {**record, "models": {name: model for name, model in models.items() if model}}
