@@ -70,7 +70,7 @@ def send_to_cli(
 
 @contextmanager
 def _killing_when(cancellation: Cancellation) -> Iterator[str]:
-    """A mark for the call's processes; once the call is cancelled, whatever carries it is killed."""
+    """A mark for the call's processes: what carries it is killed once the call is cancelled, and when it is over."""
     mark = uuid.uuid4().hex
     is_over = threading.Event()
 
@@ -86,6 +86,7 @@ def _killing_when(cancellation: Cancellation) -> Iterator[str]:
             yield mark
     finally:
         is_over.set()
+        kill_with_variable(_CALL_MARK, mark)
 
 
 def _program(request: Request) -> str:
