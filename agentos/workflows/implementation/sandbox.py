@@ -1,4 +1,4 @@
-"""Runs model-written code: without secrets, without the network and without write access where the machine allows it."""
+"""Runs model-written code: without secrets, and without network and write access where the machine allows it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,21 @@ _HIDDEN_IN_HOME: Final = (
 )
 _HIDDEN_IN_SYSTEM: Final = ("/run/user", "/run/docker.sock", "/run/dbus", "/run/secrets", "/run/containerd")
 
-# A fresh network namespace has its loopback down, and tests talk to themselves over it.
-_LOOPBACK_UP: Final = """
+# The first process of a namespace: signals do not end it, so it starts the command as its child and passes on how that
+# ended, as shells do. A fresh network namespace has its loopback down, and tests talk to themselves over it.
+_FIRST_PROCESS: Final = """
 import fcntl, os, socket, struct, sys
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-    fcntl.ioctl(control, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))
-os.execvp(sys.argv[1], sys.argv[1:])
+if sys.argv[1] == "loopback":
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))
+child = os.fork()
+if child == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+ended = 0
+while ended != child:
+    ended, status = os.wait()
+code = os.waitstatus_to_exitcode(status)
+os._exit(code if code >= 0 else 128 - code)
 """
 
 
@@ -60,7 +69,7 @@ class Isolation(Enum):
         """For reports: what is kept from the command, and what is not."""
         return {
             Isolation.BWRAP: "bwrap: no network, read-only outside the worktree, secrets and other processes hidden",
-            Isolation.NAMESPACES: "network namespace: no network, other processes hidden; files as the user may use them",
+            Isolation.NAMESPACES: "unshare: no network, other processes hidden; files are open to it as to the user",
             Isolation.NONE: "none: a time limit and a clean environment only; install bubblewrap for isolation",
         }[self]
 
@@ -148,9 +157,9 @@ class Sandbox:
 
 def _typed(result: ChildResult, isolation: Isolation) -> SandboxResult:
     exit_code, signal_number = result.exit_code, result.signal_number
-    if isolation is Isolation.BWRAP and exit_code is not None and 128 < exit_code <= 128 + 64:
-        # bwrap reports a child's signal as shells do.
-        exit_code, signal_number = None, exit_code - 128
+    if isolation is not Isolation.NONE and exit_code is not None and 128 < exit_code <= 128 + 64:
+        # Both report their child's signal as shells do.
+        signal_number, exit_code = exit_code - 128, None
     return SandboxResult(
         exit_code=None if result.timed_out else exit_code,
         signal_number=signal_number,
@@ -258,11 +267,13 @@ def _bwrap(binds: Sequence[str], *, allow_network: bool) -> list[str]:
 
 
 def _unshare(*, allow_network: bool) -> list[str]:
-    spaces = ["--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    program = shutil.which("unshare") or "unshare"
-    if allow_network:
-        return [program, *spaces, "--"]
-    return [program, *spaces, "--net", "--", sys.executable, "-I", "-S", "-c", _LOOPBACK_UP]
+    return [
+        shutil.which("unshare") or "unshare",
+        *("--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+        *(() if allow_network else ("--net",)),
+        *("--", sys.executable, "-I", "-S", "-c", _FIRST_PROCESS),
+        "no loopback" if allow_network else "loopback",
+    ]
 
 
 @functools.cache

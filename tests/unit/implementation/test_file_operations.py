@@ -1,7 +1,8 @@
-"""A model's answer becomes file operations only when every one of them is allowed, and nothing leaves the worktree."""
+"""A model's answer becomes file operations only if all of them are allowed, and nothing leaves the worktree."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import string
 from pathlib import Path
@@ -126,11 +127,12 @@ def test_sizes_and_counts_are_bounded() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "", "/etc/passwd", "~/x", "../x", "a/../../x", "a/./b", "a//b", "a/", "a\\b", "C:/x", "a\0b", "a\nb", "a/b ", "a./b",
-        ".git/hooks/pre-commit", "a/.GIT/config", ".git", "git~1/config", ".g\u200cit/config", "．git/config", "x" * 500,
-        ".github/workflows/ci.yml", ".GitHub/Workflows/deep/ci.yml", ".gitlab-ci.yml", "Jenkinsfile", ".husky/pre-commit",
-        ".pre-commit-config.yaml", ".gitmodules", "sub/.gitattributes", ".env", "app/.env.production", ".envrc", "key.pem",
-        "deploy/id_rsa", ".vscode/tasks.json", "agentos.toml", "vendor/lib/x.c", "Vendor/Lib", "tests/test_a.py",
+        "", "/etc/passwd", "~/x", "../x", "a/../../x", "a/./b", "a//b", "a/", "a\\b", "C:/x", "a\x00b", "a\nb",
+        "a/b ", "a./b", ".git/hooks/pre-commit", "a/.GIT/config", ".git", "git~1/config", ".g\u200cit/config",
+        "\uff0egit/config", "x" * 500, ".github/workflows/ci.yml", ".GitHub/Workflows/deep/ci.yml",
+        ".gitlab-ci.yml", "Jenkinsfile", ".husky/pre-commit", ".pre-commit-config.yaml", ".gitmodules",
+        "sub/.gitattributes", ".env", "app/.env.production", ".envrc", "key.pem", "deploy/id_rsa",
+        ".vscode/tasks.json", "agentos.toml", "vendor/lib/x.c", "Vendor/Lib", "tests/test_a.py",
     ],
 )  # fmt: skip
 def test_path_that_is_out_of_bounds_is_refused(path: str) -> None:
@@ -159,17 +161,15 @@ def test_file_outside_the_table_needs_a_reason_and_is_reported() -> None:
 @given(st.text(alphabet=string.ascii_letters + "./\\~ \0\u202e-:", max_size=20))
 def test_allowed_path_always_stays_below_the_root(path: str) -> None:
     if path_problem(path) is None:
-        normal = os.path.normpath(os.path.join("/root/dir", path))
+        normal = os.path.normpath(f"/root/dir/{path}")
         assert normal == f"/root/dir/{path}"
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.text(max_size=200))
 def test_any_answer_is_parsed_or_refused_with_a_typed_error(answer: str) -> None:
-    try:
-        parse_operations(answer)
-    except FileOperationsError as error:
-        assert error.problems
+    with contextlib.suppress(FileOperationsError):
+        assert parse_operations(answer)
 
 
 @pytest.fixture
