@@ -32,9 +32,9 @@ _KILL_DEADLINE_SECONDS = 3.0
 
 
 def main(arguments: list[str]) -> None:
-    """`forkserver CONTROL_FD SETTINGS` serves; `forkserver --worker CONTROL_FD SETTINGS` is one spawned worker."""
+    """`forkserver CONTROL_FD SETTINGS` serves; `forkserver --worker CONTROL_FD CLAIMS_FD SETTINGS` is a worker."""
     if arguments[0] == SPAWN_FLAG:
-        _spawned_worker(int(arguments[1]), json.loads(arguments[2]))
+        _spawned_worker(int(arguments[1]), int(arguments[2]), json.loads(arguments[3]))
         return
     # Until the loop below watches the socket, the kernel does: an import may hang or never return.
     host.die_with_parent()
@@ -52,12 +52,13 @@ def _loader(settings: dict[str, Any]) -> AnyGraph:
     return load_graph(settings["graph"], Path(settings["search_dir"]))
 
 
-def _spawned_worker(control_fd: int, settings: dict[str, Any]) -> None:
+def _spawned_worker(control_fd: int, claims_fd: int, settings: dict[str, Any]) -> None:
     from agentos.workflows.parallel.worker import run_worker  # noqa: PLC0415  Only this process needs it.
 
     host.die_with_parent()
     host.adopt_orphans()
     host.volunteer_for_oom_killer()
+    _keep_from_children(control_fd, claims_fd)
     run_worker(socket.socket(fileno=control_fd), lambda: _loader(settings))
 
 
@@ -185,7 +186,7 @@ class ForkServer:
         os.close(self._child_signal_write)
         self._control.close()
         _use_as_output(output_fd)
-        os.set_inheritable(claims_fd, False)
+        _keep_from_children(control_fd, claims_fd)
         from agentos.workflows.parallel.worker import run_worker  # noqa: PLC0415  Loaded before the fork.
 
         graph = self._graph
@@ -194,8 +195,9 @@ class ForkServer:
 
     def _spawn(self, descriptors: list[int]) -> int:
         control_fd, output_fd, claims_fd = descriptors
+        arguments = [SPAWN_FLAG, str(control_fd), str(claims_fd), json.dumps(self._settings)]
         process = subprocess.Popen(
-            [*_python(), "-m", __spec__.name, SPAWN_FLAG, str(control_fd), json.dumps(self._settings)],
+            [*_python(), "-m", __spec__.name, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output_fd,
             stderr=output_fd,
@@ -273,6 +275,12 @@ def _use_as_output(output_fd: int) -> None:
     os.dup2(output_fd, 2)
     os.close(null)
     os.close(output_fd)
+
+
+def _keep_from_children(*descriptors: int) -> None:
+    """A node's child must neither speak for its worker nor hold its claim; received descriptors are inheritable."""
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
 
 
 def _python() -> list[str]:
