@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -85,6 +86,7 @@ TASKS: dict[str, Any] = {
     "kill": lambda number: os.kill(os.getpid(), int(number)),
     "segfault": lambda _: ctypes.string_at(0),
     "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
+    "leave_child": lambda seconds: subprocess.Popen(["sleep", seconds], start_new_session=True),
     "crash_once": _crash_once,
     "fail_once": _fail_once,
 }
