@@ -24,6 +24,9 @@ from agentos.reporters.words import (
 )
 from agentos.run_records import SUMMARY_NAME
 
+LEAST_SPEED_UP = 1.05
+"""What is worth telling: below, `1.0 times as fast` says nothing."""
+
 
 class Summary:
     """Follows the events of a run and sums them up, at any time."""
@@ -125,11 +128,13 @@ def _failure_lines(item: ItemSummary, label: str, run_dir: Path | None) -> list[
 
 def _time_texts(summary: RunSummary) -> list[str]:
     wall = f"{duration(summary.wall_seconds)} in all"
-    if len(summary.items) < 2 or not summary.speed_up:
+    if sum(item.seconds > 0 for item in summary.items) < 2:
         return [wall]
-    return [
-        f"{wall}, {duration(summary.item_seconds)} of item time: {summary.speed_up:.1f} times as fast as one by one"
-    ]
+    times = f"{wall}, {duration(summary.item_seconds)} of item time"
+    # In a run of seconds the start weighs more than what was won: a factor below one would only puzzle.
+    if summary.speed_up < LEAST_SPEED_UP:
+        return [times]
+    return [f"{times}: {summary.speed_up:.1f} times as fast as one by one"]
 
 
 def _usage_texts(summary: RunSummary) -> list[str]:
