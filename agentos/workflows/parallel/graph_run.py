@@ -517,7 +517,7 @@ class GraphRun:
                 )
         self._drop_unfinished_outputs(running.item.id)
         if isinstance(word, ItemStopped) or (self._schedule.is_stopping and not running.ended_because):
-            return self._end_item(running, "interrupted", seconds, reason="stopped", ending=Ending.INTERRUPTED)
+            return self._end_item(running, "interrupted", seconds, ending=Ending.INTERRUPTED)
         if end.code is None:
             self._emit(
                 ItemRetried(item_id=running.item.id, attempt=running.attempt, reason="its fork server was killed")
@@ -588,7 +588,7 @@ class GraphRun:
     def _finish(self) -> None:
         for running in list(self._running.values()):
             # Only when the fork server itself was too slow: its workers are dead by now.
-            self._end_item(running, "interrupted", 0.0, reason="stopped", ending=Ending.INTERRUPTED)
+            self._end_item(running, "interrupted", 0.0, ending=Ending.INTERRUPTED)
         self._running.clear()
         if self.has_begun:
             counts = Counter(o for o in self._outcomes.values() if o != "interrupted")
