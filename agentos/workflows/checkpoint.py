@@ -16,6 +16,12 @@ from agentos.paths import checkpoints_dir
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
+# The write-ahead log, as https://www.sqlite.org/fileformat2.html#walformat has it.
+_LOG_HEADER_BYTES = 32
+_FRAME_HEADER_BYTES = 24
+_LOG_BYTE_ORDERS = {b"\x37\x7f\x06\x82": "<", b"\x37\x7f\x06\x83": ">"}
+"""The byte order of checksums, by the log's first bytes."""
+
 
 class CheckpointUnwritable(Exception):
     """The item's state cannot be saved: a fault of the run, not of the item."""
@@ -189,24 +195,73 @@ def _read_image(db_path: Path) -> bytes:
         log = Path(f"{db_path}-wal").read_bytes()
     except FileNotFoundError:
         log = b""
-    if len(log) > 32:
-        _apply_log(image, log)
+    _apply_log(image, log)
     image[18:20] = b"\x01\x01"  # An image in memory has no log: say so in the header.
     return bytes(image)
 
 
 def _apply_log(image: bytearray, log: bytes) -> None:
-    page_size, salts = struct.unpack(">I", log[8:12])[0], log[16:24]
-    pending: list[tuple[int, bytes]] = []
-    for start in range(32, len(log) - page_size - 23, page_size + 24):
-        page_number, size_after_commit = struct.unpack(">II", log[start : start + 8])
-        if log[start + 8 : start + 16] != salts:
+    """Put the committed pages of a write-ahead log in place. A log that SQLite would not trust changes nothing."""
+    order = _LOG_BYTE_ORDERS.get(log[:4])
+    if order is None or len(log) < _LOG_HEADER_BYTES:
+        return
+    if _checksum(log[:24], (0, 0), order) != struct.unpack(">II", log[24:32]):
+        return
+    page_size = int.from_bytes(log[8:12], "big")
+    frames = _committed_frames(log, page_size, order)
+    if not frames:
+        return
+    pages_in_all = int.from_bytes(log[frames[-1] + 4 : frames[-1] + 8], "big")
+    for start in frames:
+        page_number = int.from_bytes(log[start : start + 4], "big")
+        if 1 <= page_number <= pages_in_all:
+            offset = (page_number - 1) * page_size
+            image.extend(bytes(max(0, offset + page_size - len(image))))
+            image[offset : offset + page_size] = _page(log, start, page_size)
+    del image[pages_in_all * page_size :]
+
+
+def _committed_frames(log: bytes, page_size: int, order: str) -> list[int]:
+    """Where the frames of whole transactions start.
+
+    Commits are synced one by one, so only the last can be torn: by a kill, or by a writer that is still at it. It
+    alone is checked, which keeps a dry run over many items fast.
+    """
+    starts: list[int] = []
+    commits: list[int] = []
+    frame_bytes = _FRAME_HEADER_BYTES + page_size
+    for start in range(_LOG_HEADER_BYTES, len(log) - frame_bytes + 1, frame_bytes):
+        if log[start + 8 : start + 16] != log[16:24]:
             break  # Left over from before the log was last reset.
-        pending.append((page_number, log[start + 24 : start + 24 + page_size]))
-        if size_after_commit:
-            for number, page in pending:
-                offset = (number - 1) * page_size
-                image.extend(bytes(max(0, offset + page_size - len(image))))
-                image[offset : offset + page_size] = page
-            del image[size_after_commit * page_size :]
-            pending.clear()
+        starts.append(start)
+        if log[start + 4 : start + 8] != bytes(4):
+            commits.append(len(starts))
+    while commits:
+        first = commits[-2] if len(commits) > 1 else 0
+        if all(_is_whole(log, start, page_size, order) for start in starts[first : commits[-1]]):
+            return starts[: commits[-1]]
+        commits.pop()
+    return []
+
+
+def _is_whole(log: bytes, start: int, page_size: int, order: str) -> bool:
+    """Whether a frame's checksum, which goes on from that of the frame before it, is right."""
+    is_first = start == _LOG_HEADER_BYTES
+    before = log[24:32] if is_first else log[start - page_size - 8 : start - page_size]
+    first, second = struct.unpack(">II", before)
+    summed = log[start : start + 8] + _page(log, start, page_size)
+    return _checksum(summed, (first, second), order) == struct.unpack(">II", log[start + 16 : start + 24])
+
+
+def _page(log: bytes, start: int, page_size: int) -> bytes:
+    return log[start + _FRAME_HEADER_BYTES : start + _FRAME_HEADER_BYTES + page_size]
+
+
+def _checksum(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
+    """SQLite's running sum over pairs of 32-bit words."""
+    first, second = before
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return first, second

@@ -14,6 +14,8 @@ from agentos.errors import InvalidIdentifier, UsageError
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 
 _ITEM_KEYS = frozenset({"id", "input", "priority", "depends_on"})
+_MOST_LEVELS = 200
+"""How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ def parse_items(lines: Iterable[str], source: str) -> list[Item]:
         item = _parse_item(line, where)
         known = items.setdefault(item.id, item)
         first_line.setdefault(item.id, number)
-        if known != item:
+        # By hash too: Python takes `1` and `true` for equal.
+        if known != item or (known is not item and input_hash(known.input) != input_hash(item.input)):
             raise UsageError(
                 f"{where}: id {item.id!r} is on line {first_line[item.id]} already, with different content. "
                 "Give one of them another id."
@@ -71,7 +74,8 @@ def parse_items(lines: Iterable[str], source: str) -> list[Item]:
 def _parse_item(line: str, where: str) -> Item:
     try:
         data = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # A ValueError that is no JSONDecodeError: a number with more digits than Python converts.
         raise UsageError(f"{where}: not valid JSON ({error}). Each line is one object with an id.") from None
     if not isinstance(data, dict):
         raise UsageError(f'{where}: expected an object like {{"id": "a1", "input": {{}}}}, got {_kind(data)}.')
@@ -79,13 +83,27 @@ def _parse_item(line: str, where: str) -> Item:
     if unknown:
         raise UsageError(f"{where}: unknown key {unknown[0]!r}. Known: id, input, priority, depends_on.")
     if "id" not in data:
-        raise UsageError(f"{where}: no id.")
+        raise UsageError(f'{where}: no id. Each line is an object like {{"id": "a1", "input": {{}}}}.')
+    if _is_deeper_than(_MOST_LEVELS, data):
+        raise UsageError(
+            f"{where}: nested more than {_MOST_LEVELS} levels deep. Flatten the input, or give a file's path."
+        )
     return Item(
         id=_identifier(data["id"], where),
         input=_expect(data.get("input", {}), dict, "input", where),
         priority=_expect(data.get("priority", 0), int, "priority", where),
         depends_on=_identifiers(_expect(data.get("depends_on", []), list, "depends_on", where), where),
     )
+
+
+def _is_deeper_than(levels: int, value: object) -> bool:
+    layer = [value]
+    for _ in range(levels + 1):
+        containers = [v.values() if isinstance(v, dict) else v for v in layer if isinstance(v, dict | list)]
+        layer = [child for container in containers for child in container]
+        if not containers:
+            return False
+    return True
 
 
 def _identifier(value: object, where: str) -> str:
@@ -120,9 +138,10 @@ def select(items: Sequence[Item], patterns: Sequence[str]) -> list[Item]:
     """The items that any id or glob names, in their own order. No patterns: all of them."""
     if not patterns:
         return list(items)
+    known = {item.id for item in items}
     chosen: set[str] = set()
     for pattern in dict.fromkeys(patterns):
-        matches = {item.id for item in items if item.id == pattern or fnmatch.fnmatchcase(item.id, pattern)}
+        matches = {pattern} if pattern in known else {i for i in known if fnmatch.fnmatchcase(i, pattern)}
         if not matches:
             raise UsageError(f"No item matches {pattern!r}. {_known(items)}")
         chosen |= matches

@@ -39,23 +39,33 @@ class Emitter:
         self._sequence += 1
         time = self._clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         stamped = Stamped(self._sequence, time, self._run_id, event)
+        faults = self._hand_to_vital(stamped)
+        losses = self._hand_to_others(stamped)
+        # What follows from a failure is told when everybody has heard the event it happened at.
+        for fault in faults:
+            self._on_vital_failure(fault)
+        for loss in losses:
+            self.emit(Warned(text=loss))
+
+    def _hand_to_vital(self, stamped: Stamped) -> list[str]:
+        faults = []
         for reporter in tuple(self._vital):
             try:
                 reporter.handle(stamped)
             except OSError as error:
                 self._vital.remove(reporter)
-                self._on_vital_failure(f"cannot write the audit log: {error.strerror or error}")
-        for reporter in tuple(self._reporters):
-            self._hand_over(reporter, stamped)
+                faults.append(f"cannot write the audit log: {error.strerror or error}")
+        return faults
 
-    def _hand_over(self, reporter: Reporter, stamped: Stamped) -> None:
-        try:
-            reporter.handle(stamped)
-        except Exception as error:
-            if reporter in self._reporters:
+    def _hand_to_others(self, stamped: Stamped) -> list[str]:
+        losses = []
+        for reporter in tuple(self._reporters):
+            try:
+                reporter.handle(stamped)
+            except Exception as error:
                 self._reporters.remove(reporter)
-                reason = f"{type(reporter).__name__} stopped: {error}"
-                self.emit(Warned(text=reason))
+                losses.append(f"{type(reporter).__name__} stopped: {error}")
+        return losses
 
     def close(self) -> None:
         for reporter in (*self._vital, *self._reporters):

@@ -6,9 +6,11 @@ import heapq
 import itertools
 import os
 import selectors
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,16 +45,18 @@ class Loop:
         os.set_blocking(self._wake_write, False)
         self._selector.register(self._wake_read, READ, self._drain_wake)
         self._is_running = False
+        # Guards the wake-up pipe alone. Reentrant: a signal handler may interrupt a post of its own thread.
+        self._wake_lock = threading.RLock()
+        self._is_closed = False
 
     def post(self, callback: Callable[[], None]) -> None:
-        """Run `callback` in the loop, soon."""
+        """Run `callback` in the loop, soon. After `close` nobody is left to hear it."""
         self._posted.append(callback)
-        try:
-            os.write(self._wake_write, b"\0")
-        except BlockingIOError:
-            pass  # The pipe is full of wake-ups already.
-        except OSError:
-            pass  # Posted after the loop was closed: nobody is left to hear it.
+        with self._wake_lock:
+            # Once closed, the descriptor's number may be anybody's file.
+            if not self._is_closed:
+                with suppress(BlockingIOError):  # The pipe is full of wake-ups already.
+                    os.write(self._wake_write, b"\0")
 
     def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
         timer = Timer(self.now() + seconds, next(self._numbers), callback)
@@ -76,8 +80,9 @@ class Loop:
         while self._is_running:
             for key, events in self._selector.select(self._seconds_to_next()):
                 callback: Any = key.data
-                # An earlier callback of this round may have closed this one.
-                if key.fd in self._selector.get_map():
+                # An earlier callback of this round may have closed this one, and its number may be taken again.
+                current = self._selector.get_map().get(key.fd)
+                if current is not None and current.data == callback:
                     callback(events)
             self._run_posted()
             self._run_timers()
@@ -87,8 +92,10 @@ class Loop:
 
     def close(self) -> None:
         self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._wake_lock:
+            self._is_closed = True
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def _seconds_to_next(self) -> float | None:
         while self._timers and self._timers[0].callback is None:

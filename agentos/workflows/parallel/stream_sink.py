@@ -99,6 +99,10 @@ class StreamSink:
         self._size = 0
         self.is_closed = True
         self._on_closed()
+        if self._was_full:
+            # Nothing is kept from here on: producers that paused for this reader need not wait for it.
+            self._was_full = False
+            self._on_drained()
 
 
 def _open_again(descriptor: int) -> tuple[int, int]:
