@@ -183,7 +183,10 @@ class ParallelCoordinator:
             self._over.wait(1.0)
 
     def request_stop(self, reason: StopReason) -> None:
-        """From any thread. Nothing new starts; does nothing when no run is under way."""
+        """From any thread. Nothing new starts; an interrupt of a run that is stopping already is a kill.
+
+        Does nothing when no run is under way.
+        """
         run, launcher = self._current, self._launcher
         if run is not None:
             run.request_stop(reason)
@@ -191,9 +194,7 @@ class ParallelCoordinator:
             launcher.stop(reason.value, at_once=reason is StopReason.KILL)
 
     def _handle_shutdown_signal(self, signum: int, frame: FrameType | None) -> None:
-        run = self._current
-        is_second = run is not None and run.is_stopping
-        self.request_stop(StopReason.KILL if is_second else StopReason.INTERRUPT)
+        self.request_stop(StopReason.INTERRUPT)
 
     def _note(self, report: _ReportBuilder, event: Event) -> None:
         report.note(event)
@@ -221,12 +222,9 @@ class _CallableRun(Generic[T]):
         self._loop = Loop()
         self._schedule = Schedule(list(items), limit=parallel)
         self._started: dict[str, float] = {}
+        self._never_called: set[str] = set()
         self.stats = ProgressStats(total=len(items))
         self.results: list[WorkflowResult] = []
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._schedule.is_stopping
 
     @property
     def left(self) -> list[str]:
@@ -244,7 +242,9 @@ class _CallableRun(Generic[T]):
         self._loop.post(lambda: self._stop(reason))
 
     def _stop(self, reason: StopReason) -> None:
-        at_once = reason is StopReason.KILL
+        # Decided here and not where it was asked for: of two signals in a row only one is the first.
+        is_second = reason is StopReason.INTERRUPT and self._schedule.is_stopping
+        at_once = reason is StopReason.KILL or is_second
         if self._schedule.is_stopping and not at_once:
             return
         self._emit(StopRequested(reason=reason.value, at_once=at_once))
@@ -281,12 +281,19 @@ class _CallableRun(Generic[T]):
         if credential is None:
             raise RuntimeError("Failed to acquire credential")
         try:
-            self._worker_func(self._items[item_id], credential)
+            if self._schedule.is_stopping:
+                self._never_called.add(item_id)  # The key came too late: nothing new starts.
+            else:
+                self._worker_func(self._items[item_id], credential)
         finally:
             self._credentials.release(credential)
 
     def _ended(self, item_id: str, end: CallEnd) -> None:
         seconds = self._loop.now() - self._started[item_id]
+        if item_id in self._never_called:
+            self._emit(ItemEnded(item_id=item_id, outcome="interrupted", seconds=seconds, reason="stopped"))
+            self._perform(self._schedule.ended(item_id, Ending.INTERRUPTED))
+            return
         if end.is_success:
             self.stats.success_count += 1
         else:
