@@ -7,6 +7,7 @@ import math
 
 from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHUTDOWN_HELP = (
     "Ctrl+C stops gracefully: nothing new starts, running items keep their last checkpoint, and everything is down "
     "within 5 seconds. A second Ctrl+C stops at once. The same command resumes."
@@ -43,6 +44,29 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
     if not math.isfinite(value) or value <= 0:
         raise argparse.ArgumentTypeError(f"must be a positive number of seconds, got {text}")
+    return value
+
+
+def dollars(text: str) -> float:
+    """A positive amount of money."""
+    try:
+        value = float(text.removeprefix("$"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in dollars") from None
+    if not math.isfinite(value) or value <= 0:
+        raise argparse.ArgumentTypeError(f"must be a positive amount in dollars, got {text}")
+    return value
+
+
+def time_span(text: str) -> float:
+    """`90`, `90s`, `30m`, `2h` or `1d`, in seconds."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNIT_SECONDS else (text, "s")
+    try:
+        value = float(number) * _UNIT_SECONDS[unit]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time like 90s, 30m or 2h") from None
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
     return value
 
 
@@ -100,6 +124,18 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         choices=("forkserver", "spawn"),
         default="forkserver",
         help="how worker processes are made; spawn is slower and works everywhere (default: forkserver on Linux)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=dollars,
+        metavar="USD",
+        help="stop before model calls cost more than this; exit 5, resume with a higher one (default: no limit)",
+    )
+    parser.add_argument(
+        "--max-wait",
+        type=time_span,
+        metavar="TIME",
+        help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait as long as it takes)",
     )
     parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
 

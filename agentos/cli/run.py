@@ -71,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         retries=arguments.retry,
         fresh=arguments.fresh,
         fork=arguments.start_method == "forkserver" and host.CAN_FORK_SAFELY,
+        budget_usd=arguments.budget,
+        max_wait_seconds=arguments.max_wait,
         resume_command=resume_command(sys.argv),
         warnings=warnings,
         is_json=arguments.json,

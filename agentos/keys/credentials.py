@@ -107,6 +107,16 @@ def load_credentials(
     return CredentialSet(tuple(credentials), tuple(warnings))
 
 
+def scrubbed(environ: Mapping[str, str], credentials: CredentialSet) -> dict[str, str]:
+    """The environment for processes that have no business with keys: no variable that holds one, by any name."""
+    secrets = credentials.secrets.values()
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in PLAIN_VARIABLES and not any(secret in value for secret in secrets)
+    }
+
+
 def add_credential(
     path: Path,
     spec: KeySpec,

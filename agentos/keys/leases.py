@@ -100,9 +100,7 @@ class Abandoned:
     """The call was cancelled or its holder died before an answer came. Marks no key."""
 
 
-Evidence = (
-    Succeeded | RateLimited | QuotaSpent | Rejected | Overloaded | TransportFailed | RequestFailed | Abandoned
-)
+Evidence = Succeeded | RateLimited | QuotaSpent | Rejected | Overloaded | TransportFailed | RequestFailed | Abandoned
 
 
 class LeaseBroker(Protocol):

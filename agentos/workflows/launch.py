@@ -13,6 +13,11 @@ from pathlib import Path
 
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Listener, Stamped, Warned
+from agentos.keys.budget import Budget
+from agentos.keys.credentials import CredentialSet, load_credentials, load_salt, scrubbed
+from agentos.keys.memory import LimitMemory
+from agentos.keys.redaction import Redactor
+from agentos.keys.service import KeyService
 from agentos.paths import checkpoints_dir
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.console import ConsoleReporter, wants_colour
@@ -22,6 +27,7 @@ from agentos.run_records import create_run_dir, hold_run_lock, is_live, load_run
 from agentos.workflows.claims import Claims
 from agentos.workflows.parallel.emitter import Reporter
 from agentos.workflows.parallel.graph_run import GraphRun, RunSettings, claim_name, take_claims
+from agentos.workflows.parallel.key_desk import KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
 from agentos.workflows.parallel.stream_sink import StreamSink
 from agentos.workflows.plan import Plan
@@ -44,6 +50,8 @@ class RunRequest:
     retries: int = 0
     fresh: bool = False
     fork: bool = True
+    budget_usd: float | None = None
+    max_wait_seconds: float | None = None
     label_prefix: str = ""
     resume_command: str = ""
     warnings: Sequence[str] = ()
@@ -76,6 +84,8 @@ class Launcher:
         """Raises UsageError before anything starts, AgentosError when the run cannot keep its records."""
         request = self._request
         with ExitStack() as cleanup:
+            credentials = load_credentials()
+            redactor = Redactor(credentials.secrets.values())
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup)
@@ -83,7 +93,7 @@ class Launcher:
             output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
             run = GraphRun(
                 request.plan,
-                _settings(request, run_dir.name),
+                _settings(request, run_dir.name, scrubbed(request.environment, credentials)),
                 loop=loop,
                 reporters=[
                     *output.reporters(self._pause_output),
@@ -93,13 +103,15 @@ class Launcher:
                 ],
                 vital_reporters=[AuditReporter(run_dir, output.json_sink)],
                 claims=claims,
+                keys=lambda control, emit: _key_desk(request, credentials, redactor, loop, control, emit),
+                redactor=redactor,
             )
             self._run = run
-            run.prepare()
-            run.hold_back(_held_items(request, claims, run_dir))
-            for warning in request.warnings:
-                run.announce(Warned(text=warning))
             try:
+                run.prepare()
+                run.hold_back(_held_items(request, claims, run_dir))
+                for warning in (*request.warnings, *credentials.warnings):
+                    run.announce(Warned(text=warning))
                 exit_code = run.execute()
             finally:
                 output.close(is_stopping=run.is_stopping)
@@ -133,7 +145,33 @@ def _make_run_dir(cleanup: ExitStack) -> Path:
     return run_dir
 
 
-def _settings(request: RunRequest, run_id: str) -> RunSettings:
+def _key_desk(
+    request: RunRequest,
+    credentials: CredentialSet,
+    redactor: Redactor,
+    loop: Loop,
+    control: RunControl,
+    emit: Listener,
+) -> KeyDesk:
+    service = KeyService(
+        credentials,
+        emit=emit,
+        memory=LimitMemory(),
+        salt=load_salt() if credentials.credentials else b"",
+        budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
+    )
+    return KeyDesk(
+        service,
+        control,
+        loop,
+        emit,
+        parallel=request.parallel,
+        max_wait_seconds=request.max_wait_seconds,
+        on_reload=lambda changed: redactor.add(changed.secrets.values()),
+    )
+
+
+def _settings(request: RunRequest, run_id: str, environment: Mapping[str, str]) -> RunSettings:
     return RunSettings(
         run_id=run_id,
         workflow=request.workflow,
@@ -149,7 +187,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         fork=request.fork,
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
-        environment=request.environment,
+        environment=environment,
     )
 
 

@@ -40,7 +40,7 @@ _HIDDEN_IN_HOME: Final = (
 )
 _HIDDEN_IN_SYSTEM: Final = ("/run/user", "/run/docker.sock", "/run/dbus", "/run/secrets", "/run/containerd")
 
-# The first process of a namespace: signals do not end it, so it starts the command as its child and passes on how that
+# The first process of a namespace: signals do not end it, so it starts the command as its child and passes on how it
 # ended, as shells do. A fresh network namespace has its loopback down, and tests talk to themselves over it.
 _FIRST_PROCESS: Final = """
 import fcntl, os, socket, struct, sys

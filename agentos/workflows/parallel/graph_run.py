@@ -9,9 +9,9 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentos.errors import ExitCode, UsageError
@@ -23,6 +23,7 @@ from agentos.events import (
     ItemRetried,
     ItemStalled,
     ItemStarted,
+    Listener,
     NodeFinished,
     NodeStarted,
     OutputProduced,
@@ -32,19 +33,25 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.keys.redaction import Redactor
 from agentos.workflows import checkpoint
 from agentos.workflows.claims import Claims
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.backends.processes import ProcessBackend, ServerFailed, WorkerExit
 from agentos.workflows.parallel.emitter import Emitter, Reporter
 from agentos.workflows.parallel.item_clock import ItemClock
+from agentos.workflows.parallel.key_desk import ItemUsage, KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
 from agentos.workflows.parallel.messages import (
+    DownMessage,
     Heartbeat,
     ItemDone,
     ItemFailed,
     ItemOpened,
     ItemStopped,
+    LeaseAsk,
+    LeaseCancel,
+    LeaseReturn,
     NodeReady,
     Proceed,
     StartItem,
@@ -106,10 +113,11 @@ class _Running:
     clock: ItemClock
     heard: float
     pid: int = 0
-    node_started: bool = False
+    is_waiting: bool = False
     ended_because: str = ""
     """Why we ended it: the time limit, or a stall."""
     last_word: ItemDone | ItemFailed | ItemStopped | None = None
+    usage: ItemUsage = field(default_factory=ItemUsage)
     time_timer: Timer | None = None
     stall_timer: Timer | None = None
     exit_timer: Timer | None = None
@@ -127,8 +135,10 @@ class GraphRun:
         reporters: Sequence[Reporter],
         vital_reporters: Sequence[Reporter] = (),
         claims: Claims,
+        keys: Callable[[RunControl, Listener], KeyDesk],
+        redactor: Redactor,
     ) -> None:
-        """Signals are handled during `execute` only."""
+        """Signals are handled during `execute` only. `keys` makes the desk that serves this run's workers."""
         self._settings = settings
         self._plan = plan
         self._items = {item.id: item for item in plan.items}
@@ -148,7 +158,10 @@ class GraphRun:
             run_id=settings.run_id,
             fork=settings.fork,
             environment=settings.environment,
+            redactor=redactor,
         )
+        self._keys = keys(self, self._emit)
+        self._redactor = redactor
         self._running: dict[str, _Running] = {}
         self._outcomes: dict[str, str] = {}
         self._item_seconds = 0.0
@@ -157,6 +170,7 @@ class GraphRun:
         self._is_server_ready = False
         self._waiting_for_server: list[Start] = []
         self._load_failure: ServerFailed | None = None
+        self._lacks_key = False
         self._stop_exit_code: ExitCode | None = None
         self.has_begun = False
         self._is_over = False
@@ -190,6 +204,7 @@ class GraphRun:
                     raise _load_error(self._load_failure)
             finally:
                 self._backend.close()
+                self._keys.close()
                 self._finish()
         return self.exit_code
 
@@ -209,6 +224,26 @@ class GraphRun:
 
     def resume_output(self) -> None:
         self._backend.resume_output()
+
+    # What the key desk asks for.
+
+    def send(self, item_id: str, message: DownMessage) -> None:
+        self._backend.send(item_id, message)
+
+    def waiting_changed(self, waiting: set[str]) -> None:
+        """Time spent waiting for a key does not count."""
+        now = self._loop.now()
+        for item_id, running in self._running.items():
+            if item_id in waiting:
+                running.clock.pause(now)
+                running.is_waiting = True
+            elif running.is_waiting:
+                running.is_waiting = False
+                running.clock.go_on(now)
+                self._watch_time(running)
+
+    def set_parallel(self, parallel: int) -> None:
+        self._perform(self._schedule.limit_changed(parallel))
 
     # Stopping.
 
@@ -399,6 +434,8 @@ class GraphRun:
                 if not self._schedule.is_stopping:
                     self._emit(NodeStarted(item_id=item_id, node=node))
                     self._backend.send(item_id, Proceed())
+            case LeaseAsk() | LeaseCancel() | LeaseReturn():
+                self._keys.take(item_id, message)
             case Heartbeat():
                 pass
             case ItemDone() | ItemFailed() | ItemStopped():
@@ -429,7 +466,7 @@ class GraphRun:
     def _note_life(self, running: _Running) -> None:
         now = self._loop.now()
         running.heard = now
-        if running.clock.is_paused:
+        if running.clock.is_paused and not running.is_waiting:
             running.clock.go_on(now)
             self._watch_time(running)
 
@@ -440,7 +477,7 @@ class GraphRun:
         running.time_timer = self._loop.after(max(0.0, left), lambda: self._check_time(running))
 
     def _check_time(self, running: _Running) -> None:
-        if self._is_resting(running) or running.last_word is not None:
+        if running.is_waiting or running.last_word is not None or self._is_resting(running):
             return
         if running.clock.worked_seconds(self._loop.now()) + 0.001 < self._settings.timeout_seconds:
             self._watch_time(running)
@@ -490,6 +527,7 @@ class GraphRun:
         if end.leaked:
             self._emit(ChildrenLeaked(item_id=item_id, pids=end.leaked))
         seconds = self._loop.now() - running.clock.started
+        running.usage = self._keys.worker_gone(item_id)
         ending = self._settle(running, end, round(seconds, 6))
         self._perform(self._schedule.ended(item_id, ending))
 
@@ -505,6 +543,8 @@ class GraphRun:
                 self.fault(word.message)
                 return self._end_item(running, "interrupted", seconds, reason=word.message, ending=Ending.INTERRUPTED)
             case ItemFailed():
+                if word.exit_code == ExitCode.NO_USABLE_KEY:
+                    self._lacks_key = True
                 self._drop_unfinished_outputs(running.item.id)
                 return self._end_item(
                     running,
@@ -569,12 +609,20 @@ class GraphRun:
                 error_type=error_type,
                 traceback=traceback,
                 attempts=running.attempt,
+                input_tokens=running.usage.input_tokens,
+                output_tokens=running.usage.output_tokens,
+                cost_usd=round(running.usage.cost_usd, 6),
             )
         )
         self._claims.give_back(self._claim_name(running.item.id))
         return ending
 
     def _record_end(self, event: ItemEnded) -> None:
+        event = replace(
+            event,
+            reason=self._redactor.redact_text(event.reason),
+            traceback=self._redactor.redact_text(event.traceback),
+        )
         self._outcomes[event.item_id] = event.outcome
         self._emit(event)
 
@@ -610,6 +658,8 @@ class GraphRun:
     def _decide_exit_code(self, counts: Mapping[str, int], left: Sequence[str]) -> ExitCode:
         if self._stop_exit_code is not None and (left or self._stop_exit_code is not ExitCode.INTERRUPTED):
             return self._stop_exit_code
+        if self._lacks_key:
+            return ExitCode.NO_USABLE_KEY
         if counts.get("failed") or any(
             outcome == "skipped" and item_id not in self._held for item_id, outcome in self._outcomes.items()
         ):

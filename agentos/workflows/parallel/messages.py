@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from types import NoneType
 from typing import Any, ClassVar
 
 
@@ -85,30 +87,119 @@ class ItemStopped:
     """Up, last: stopped as asked."""
 
 
-DownMessage = StartItem | Proceed | StopItem
-UpMessage = ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAsk:
+    """Up: a model call wants a key. Answered by LeaseGranted or LeaseRefused, whenever that is."""
+
+    ticket: int
+    provider: str
+    model: str
+    estimated_tokens: int
+    estimated_cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseCancel:
+    """Up: the call no longer wants one."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseReturn:
+    """Up: the key comes back, with what the call showed."""
+
+    key_name: str
+    fence: int
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseGranted:
+    """Down: the key, for one call."""
+
+    ticket: int
+    key_name: str
+    fence: int
+    provider: str
+    model: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRefused:
+    """Down: waiting would not help. `exit_code` names the kind of error."""
+
+    ticket: int
+    exit_code: int
+    message: str
+
+
+DownMessage = StartItem | Proceed | StopItem | LeaseGranted | LeaseRefused
+UpMessage = (
+    ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped | LeaseAsk | LeaseCancel | LeaseReturn
+)
 Message = DownMessage | UpMessage
 
 _BY_NAME: dict[str, type[Message]] = {
     kind.__name__: kind
-    for kind in (StartItem, Proceed, StopItem, ItemOpened, NodeReady, Heartbeat, ItemDone, ItemFailed, ItemStopped)
+    for kind in (
+        *(StartItem, Proceed, StopItem, LeaseGranted, LeaseRefused),
+        *(ItemOpened, NodeReady, Heartbeat, ItemDone, ItemFailed, ItemStopped),
+        *(LeaseAsk, LeaseCancel, LeaseReturn),
+    )
 }
 
 
 def encode(message: Message) -> bytes:
-    data = {field.name: getattr(message, field.name) for field in fields(message)}
+    data = {known.name: getattr(message, known.name) for known in fields(message)}
     return json.dumps([type(message).__name__, data], separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
-    """Raises ValueError on anything that `encode` did not write."""
-    name, data = json.loads(line)
-    if name not in _BY_NAME:
-        raise ValueError(f"unknown message {name!r}")
+    """Raises ValueError on anything that `encode` did not write: a node may have found the socket."""
     try:
-        return _BY_NAME[name](**data)
-    except TypeError as error:
-        raise ValueError(f"malformed {name}: {error}") from None
+        name, data = json.loads(line)
+        kind, readers = _BY_NAME[name], _READERS[name]
+        values = {field_name: read(data[field_name]) for field_name, read in readers.items()}
+        is_exact = len(data) == len(values)
+    except (TypeError, LookupError, RecursionError) as error:
+        raise ValueError(f"malformed message ({type(error).__name__})") from None
+    if not is_exact:
+        raise ValueError(f"malformed message (unknown fields in {name})")
+    return kind(**values)
+
+
+def _exactly(*kinds: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        # Not isinstance: JSON's `true` is no number.
+        if type(value) not in kinds:
+            raise TypeError
+        return value
+
+    return read
+
+
+_text, _number, _list, _dict = _exactly(str), _exactly(float, int), _exactly(list), _exactly(dict)
+
+_READER_OF_ANNOTATION: dict[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "int": _exactly(int),
+    "float": _number,
+    "bool": _exactly(bool),
+    "str | None": _exactly(str, NoneType),
+    "float | None": _exactly(float, int, NoneType),
+    "dict[str, Any]": _dict,
+    "dict[str, str]": lambda value: {name: _text(text) for name, text in _dict(value).items()},
+    "list[str]": lambda value: [_text(text) for text in _list(value)],
+    "list[tuple[str, float]]": lambda value: [(_text(node), _number(seconds)) for node, seconds in _list(value)],
+}
+"""Checks a field's value and gives it back as `encode` was given it."""
+
+_READERS = {
+    name: {known.name: _READER_OF_ANNOTATION[str(known.type)] for known in fields(kind)}
+    for name, kind in _BY_NAME.items()
+}
 
 
 class LineBuffer:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentos import outputs
 from agentos.errors import AgentosError
+from agentos.llm.context import set_call_context
+from agentos.llm.model import set_broker
 from agentos.workflows import checkpoint
 from agentos.workflows.checkpoint import CheckpointUnwritable, InputChanged, ItemDatabase
 from agentos.workflows.parallel import host
@@ -28,6 +30,8 @@ from agentos.workflows.parallel.messages import (
     ItemFailed,
     ItemOpened,
     ItemStopped,
+    LeaseGranted,
+    LeaseRefused,
     LineBuffer,
     NodeReady,
     Proceed,
@@ -37,6 +41,7 @@ from agentos.workflows.parallel.messages import (
     decode,
     encode,
 )
+from agentos.workflows.parallel.socket_broker import SocketBroker
 from agentos.workflows.plan import input_hash
 
 if TYPE_CHECKING:
@@ -64,6 +69,7 @@ class Channel:
         self._send_lock = threading.Lock()
         self._may_proceed = threading.Semaphore(0)
         self.is_stopping = False
+        self.broker = SocketBroker(self.send)
         self._main_thread = threading.main_thread().ident
         for line in early:
             self._take(decode(line))
@@ -114,6 +120,8 @@ class Channel:
                 self._may_proceed.release()
             case StopItem():
                 self._stop()
+            case LeaseGranted() | LeaseRefused():
+                self.broker.deliver(received)
             case StartItem():
                 raise ValueError("an item was started already")
 
@@ -203,11 +211,17 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> 
         initial_state = _initial_state(start, database)
         channel.send(ItemOpened(resumed_after=database.resumes_after(), notice=notice))
         outputs.set_keeper(database.keep_output)
+        set_broker(channel.broker)
         from agentos.workflows.graph import Execution  # noqa: PLC0415  Loaded by `load`.
 
         execution = Execution(graph, database.connection, start.item_id)
         running = execution
-        execution.run(initial_state, lambda node: channel.ask_to_start(node, running.collect_finished()))
+
+        def announce(node: str) -> None:
+            channel.ask_to_start(node, running.collect_finished())
+            set_call_context(workflow=start.workflow, item=start.item_id, node=node)
+
+        execution.run(initial_state, announce)
         return _done(execution, database)
     except BaseException as error:
         # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.

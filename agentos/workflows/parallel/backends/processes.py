@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from agentos.keys.redaction import Redactor
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.backends import forkserver
 from agentos.workflows.parallel.loop import READ, WRITE, Loop, Timer
@@ -87,10 +88,12 @@ class ProcessBackend:
         run_id: str,
         fork: bool,
         environment: Mapping[str, str],
+        redactor: Redactor | None = None,
     ) -> None:
         self._loop = loop
         self._events = events
         self._run_id = run_id
+        self._redactor = redactor or Redactor(())
         self._environment = dict(environment) | {RUN_ID_VARIABLE: run_id}
         self._settings = {"graph": graph, "search_dir": str(search_dir), "fork": fork, "coordinator_pid": os.getpid()}
         self._workers: dict[str, _Worker] = {}
