@@ -106,7 +106,7 @@ class Quota:
         if fence > self._limit_fence:
             self._strikes += 1 if self.is_reopening else 0
             self._limit_fence = newest_fence
-        delay = clean_delay(said.retry_after_seconds)
+        delay = clean_delay(said.retry_after_seconds) or None  # A refusal with a wait of 0 did not say how long.
         backoff = min(BACKOFF_BASE_SECONDS * 2.0 ** min(self._strikes, 30), BACKOFF_CAP_SECONDS)
         wait = backoff if delay is None else max(delay, backoff if self._strikes else 0.0)
         deadline = now + wait + rng.uniform(0.0, min(wait * (0.25 if delay is None else 0.05), 1.0))

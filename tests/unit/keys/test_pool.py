@@ -1,0 +1,697 @@
+"""The pool's rules, one at a time, with the clock in hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pytest
+
+from agentos.keys import quota as quota_module
+from agentos.keys.leases import (
+    Abandoned,
+    Evidence,
+    LearnedLimit,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    Succeeded,
+    TransportFailed,
+    Usage,
+)
+from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeySpec, NoneValid
+from agentos.keys.quota import next_day_reset
+
+NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC).timestamp()
+HOUR = 3_600.0
+DAY = 86_400.0
+
+
+def key(name: str, group: str | None = None, provider: str = "google", **more: Any) -> KeySpec:
+    return KeySpec(name=name, provider=provider, group=group or name, **more)
+
+
+def pool_of(*specs: KeySpec) -> KeyPool:
+    return KeyPool(specs, rng=random.Random(7))
+
+
+def ask(
+    pool: KeyPool, now: float, owner: str = "w", model: str = "m", tokens: int = 0, provider: str = "google"
+) -> int:
+    return pool.request(now, owner=owner, provider=provider, model=model, estimated_tokens=tokens)
+
+
+def call(pool: KeyPool, now: float, model: str = "m", provider: str = "google", tokens: int = 0) -> Grant | None:
+    """Ask for one key now; leave the queue if there is none."""
+    ticket = ask(pool, now, model=model, provider=provider, tokens=tokens)
+    granted = pool.grants(now)
+    pool.cancel(now, ticket)
+    return next((grant for grant in granted if grant.ticket == ticket), None)
+
+
+def use(pool: KeyPool, now: float, evidence: Evidence, model: str = "m") -> Grant:
+    """One call that ends at once with this evidence."""
+    grant = call(pool, now, model)
+    assert grant is not None
+    assert pool.release(now, grant.key_name, grant.fence, evidence)
+    return grant
+
+
+def opening(pool: KeyPool, now: float, model: str = "m") -> float | None:
+    """When a call that asks now would get its key."""
+    ticket = ask(pool, now, model=model)
+    assert pool.grants(now) == []
+    wake = pool.next_wake(now)
+    pool.cancel(now, ticket)
+    return wake
+
+
+def test_waiters_are_served_in_order() -> None:
+    pool = pool_of(key("a"), key("b"))
+    tickets = [ask(pool, NOW, owner=f"w{n}") for n in range(4)]
+    first = pool.grants(NOW)
+    assert [grant.ticket for grant in first] == tickets[:2]
+    assert {grant.key_name for grant in first} == {"a", "b"}
+    assert pool.grants(NOW) == []
+    pool.release(NOW + 1, first[1].key_name, first[1].fence, Succeeded())
+    (third,) = pool.grants(NOW + 1)
+    assert third.ticket == tickets[2]
+    assert third.key_name == first[1].key_name
+
+
+def test_a_released_key_goes_to_the_longest_waiting_of_all_models() -> None:
+    pool = pool_of(key("a"))
+    held = call(pool, NOW)
+    assert held is not None
+    late_model = ask(pool, NOW, model="x")
+    ask(pool, NOW, model="m")
+    pool.release(NOW, "a", held.fence, Succeeded())
+    (grant,) = pool.grants(NOW)
+    assert grant.ticket == late_model
+
+
+def test_a_cancelled_ticket_is_passed_over() -> None:
+    pool = pool_of(key("a"))
+    first, second = ask(pool, NOW), ask(pool, NOW)
+    pool.cancel(NOW, first)
+    pool.cancel(NOW, 999)
+    (grant,) = pool.grants(NOW)
+    assert grant.ticket == second
+
+
+def test_max_concurrent_is_the_keys_own() -> None:
+    pool = pool_of(key("a", max_concurrent=2))
+    for _ in range(3):
+        ask(pool, NOW)
+    assert len(pool.grants(NOW)) == 2
+
+
+def test_a_stale_fence_frees_nothing_but_its_evidence_counts() -> None:
+    pool = pool_of(key("a"))
+    old = use(pool, NOW, Succeeded())
+    new = call(pool, NOW)
+    assert new is not None
+    assert not pool.release(NOW, "a", old.fence, RateLimited(retry_after_seconds=60))
+    assert not pool.release(NOW, "b", new.fence, Succeeded())
+    assert not pool.release(NOW, "a", 10_000, Succeeded())
+    assert pool.exhaustion(NOW, "google", "m") == AllLimited(pool.snapshot(NOW)[0].until or 0.0)
+    assert pool.release(NOW, "a", new.fence, Succeeded())
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert wake >= NOW + 60
+
+
+def test_a_dead_owners_leases_come_back_and_its_waiters_vanish() -> None:
+    pool = pool_of(key("a"))
+    ask(pool, NOW, owner="dead")
+    (lease,) = pool.grants(NOW)
+    ask(pool, NOW, owner="dead")
+    alive = ask(pool, NOW, owner="alive")
+    pool.drop_owner(NOW, "dead")
+    pool.drop_owner(NOW, "never-seen")
+    (grant,) = pool.grants(NOW)
+    assert grant.ticket == alive
+    assert not pool.release(NOW, "a", lease.fence, Rejected(reason="late"))
+    assert pool.snapshot(NOW)[0].state == "rejected"
+
+
+def test_fences_grow() -> None:
+    pool = pool_of(key("a"))
+    fences = [use(pool, NOW + n, Succeeded()).fence for n in range(5)]
+    assert fences == sorted(set(fences))
+
+
+def test_a_grant_names_what_was_asked() -> None:
+    pool = pool_of(key("a", provider="openai"))
+    ticket = ask(pool, NOW, owner="item-7", model="gpt", provider="openai")
+    (grant,) = pool.grants(NOW)
+    assert grant == Grant(ticket=ticket, owner="item-7", key_name="a", fence=1, provider="openai", model="gpt")
+
+
+def test_a_limit_is_the_groups_for_that_model_alone() -> None:
+    pool = pool_of(key("a", "p1"), key("b", "p1"), key("c", "p2"))
+    assert use(pool, NOW, RateLimited(retry_after_seconds=60)).key_name == "a"
+    assert [use(pool, NOW, Succeeded()).key_name for _ in range(3)] == ["c", "c", "c"]
+    others = [call(pool, NOW, model="other") for _ in range(3)]
+    assert {grant.key_name for grant in others if grant} == {"a", "b", "c"}
+
+
+def test_the_providers_wait_is_kept_and_a_little_jitter_added() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, RateLimited(retry_after_seconds=47.403912))
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert NOW + 47.403912 <= wake <= NOW + 48.5
+
+
+def test_without_a_wait_the_backoff_doubles_with_each_failed_probe() -> None:
+    pool = pool_of(key("a"))
+    now, waits = NOW, []
+    for _ in range(12):
+        use(pool, now, RateLimited())
+        wake = opening(pool, now)
+        assert wake is not None
+        waits.append(wake - now)
+        now = wake
+    for number, wait in enumerate(waits):
+        least = min(2.0 * 2.0**number, 300.0)
+        assert least <= wait <= least * 1.25 + 1e-3
+
+
+def test_calls_limited_together_are_one_strike() -> None:
+    pool = pool_of(key("a", max_concurrent=5))
+    for _ in range(5):
+        ask(pool, NOW)
+    for grant in pool.grants(NOW):
+        pool.release(NOW, "a", grant.fence, RateLimited())
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert wake <= NOW + 2.6
+
+
+def test_later_evidence_never_shortens_a_deadline() -> None:
+    pool = pool_of(key("a", max_concurrent=4))
+    for _ in range(4):
+        ask(pool, NOW)
+    first, second, third, fourth = pool.grants(NOW)
+    pool.release(NOW, "a", first.fence, RateLimited(retry_after_seconds=100))
+    pool.release(NOW, "a", second.fence, RateLimited(retry_after_seconds=1))
+    pool.release(NOW, "a", third.fence, Succeeded())
+    pool.release(NOW, "a", fourth.fence, Abandoned())
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert wake >= NOW + 100
+
+
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -5.0, 1e300])
+def test_a_nonsense_wait_neither_breaks_nor_blocks_for_ever(nonsense: float) -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, RateLimited(retry_after_seconds=nonsense))
+    wake = opening(pool, NOW + 0.001) or NOW
+    assert wake <= NOW + 41 * DAY
+    assert call(pool, wake + 1) is not None
+
+
+def test_reopening_is_single_flight_and_success_opens() -> None:
+    pool = pool_of(key("a", "p"), key("b", "p"), key("c", "p"))
+    use(pool, NOW, RateLimited(retry_after_seconds=10))
+    later = NOW + 20
+    for _ in range(3):
+        ask(pool, later)
+    (probe,) = pool.grants(later)
+    assert pool.next_wake(later) is None
+    assert pool.exhaustion(later, "google", "m") == AllInUse()
+    pool.release(later + 1, probe.key_name, probe.fence, Succeeded())
+    assert len(pool.grants(later + 1)) == 2
+
+
+@pytest.mark.parametrize("inconclusive", [Abandoned(), TransportFailed(), RequestFailed(status=400)])
+def test_an_inconclusive_probe_lets_the_next_one_go(inconclusive: Evidence) -> None:
+    pool = pool_of(key("a", "p"), key("b", "p"))
+    use(pool, NOW, RateLimited(retry_after_seconds=10))
+    use(pool, NOW + 20, inconclusive)
+    ask(pool, NOW + 20)
+    ask(pool, NOW + 20)
+    assert len(pool.grants(NOW + 20)) == 1
+
+
+def test_the_least_recently_limited_group_is_tried_first() -> None:
+    pool = pool_of(key("a"), key("b"), key("c"))
+    assert use(pool, NOW, RateLimited(retry_after_seconds=1)).key_name == "a"
+    assert use(pool, NOW + 1, RateLimited(retry_after_seconds=1)).key_name == "b"
+    order = [use(pool, NOW + 10, Succeeded()).key_name for _ in range(3)]
+    assert order == ["c", "c", "c"]
+    held = [call(pool, NOW + 11) for _ in range(3)]
+    assert [grant.key_name for grant in held if grant] == ["c", "a", "b"]
+
+
+def test_keys_take_turns() -> None:
+    pool = pool_of(key("a", "p1"), key("b", "p1"), key("c", "p2"))
+    names = [use(pool, NOW + n, Succeeded()).key_name for n in range(8)]
+    assert names == ["a", "c", "b", "c", "a", "c", "b", "c"]
+
+
+def test_googles_day_ends_at_midnight_in_california() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent(reason="PerDay"))
+    (view,) = pool.snapshot(NOW)
+    assert view.state == "out_of_quota"
+    assert view.until == datetime(2026, 1, 16, 8, 0, tzinfo=UTC).timestamp()
+    assert view.reason == "m: PerDay"
+
+
+@pytest.mark.parametrize(
+    ("local", "hours"),
+    [((2026, 3, 8, 0, 0), 23), ((2026, 11, 1, 0, 0), 25), ((2026, 6, 1, 0, 0), 24)],
+)
+def test_the_day_is_as_long_as_daylight_saving_makes_it(local: tuple[int, ...], hours: int) -> None:
+    year, month, day, hour, minute = local
+    midnight = datetime(year, month, day, hour, minute, tzinfo=ZoneInfo("America/Los_Angeles")).timestamp()
+    assert next_day_reset("google", midnight) - midnight == hours * HOUR
+    assert next_day_reset("google", midnight - 1) == midnight
+    assert next_day_reset("openai", NOW) == datetime(2026, 1, 16, tzinfo=UTC).timestamp()
+
+
+def test_without_a_time_zone_database_the_reset_is_never_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> ZoneInfo:
+        raise ZoneInfoNotFoundError(name)
+
+    summer = datetime(2026, 7, 1, 12, 0, tzinfo=UTC).timestamp()
+    real = next_day_reset("google", summer)
+    monkeypatch.setattr(quota_module, "ZoneInfo", missing)
+    quota_module._day_zone.cache_clear()
+    try:
+        assert real <= next_day_reset("google", summer) <= real + HOUR
+    finally:
+        quota_module._day_zone.cache_clear()
+
+
+def test_a_spent_day_gets_a_few_probes_and_none_in_the_first_hour() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent())
+    reset = next_day_reset("google", NOW)
+    now, probes = NOW, []
+    while True:
+        wake = opening(pool, now)
+        assert wake is not None
+        now = wake
+        if now >= reset:
+            break
+        probes.append(now)
+        use(pool, now, QuotaSpent())
+    assert len(probes) == 3
+    assert probes[0] >= NOW + HOUR
+    assert now == pytest.approx(reset)
+    assert call(pool, now) is not None
+
+
+def test_a_successful_daily_probe_opens() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent())
+    wake = opening(pool, NOW)
+    assert wake is not None
+    use(pool, wake, Succeeded())
+    assert call(pool, wake) is not None
+
+
+def test_a_throttled_daily_probe_waits_its_delay_and_the_day_stays() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent())
+    first = opening(pool, NOW)
+    assert first is not None
+    use(pool, first, RateLimited(retry_after_seconds=5 * HOUR))
+    second = opening(pool, first)
+    assert second is not None
+    assert second >= first + 5 * HOUR
+    assert pool.snapshot(first)[0].state == "out_of_quota"
+
+
+def test_a_stated_reset_is_taken() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent(resets_in_seconds=1_800))
+    assert opening(pool, NOW) == pytest.approx(NOW + 1_800)
+
+
+def test_what_never_resets_waits_for_the_user() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent(never_resets=True, reason="limit 0"))
+    assert opening(pool, NOW) is None
+    assert call(pool, NOW + 400 * DAY) is None
+    assert pool.exhaustion(NOW, "google", "m") == NoneValid(("a",))
+    assert pool.exhaustion(NOW, "google", "other") is None
+    assert pool.snapshot(NOW)[0].until is None
+    pool.reset(NOW, "a")
+    assert call(pool, NOW) is not None
+
+
+def test_a_rejected_key_is_out_and_its_group_goes_on() -> None:
+    pool = pool_of(key("a", "p"), key("b", "p"))
+    assert use(pool, NOW, Rejected(reason="API_KEY_INVALID")).key_name == "a"
+    assert [use(pool, NOW, Succeeded()).key_name for _ in range(3)] == ["b", "b", "b"]
+    assert pool.snapshot(NOW)[0].reason == "API_KEY_INVALID"
+    assert pool.snapshot(NOW)[1].state == "available"
+
+
+def test_none_valid_names_the_keys_and_a_new_secret_lifts_it() -> None:
+    specs = [key("a"), key("b")]
+    pool = pool_of(*specs)
+    use(pool, NOW, Rejected())
+    use(pool, NOW, Rejected())
+    assert pool.exhaustion(NOW, "google", "m") == NoneValid(("a", "b"))
+    ticket = ask(pool, NOW)
+    assert pool.grants(NOW) == []
+    pool.replace_keys(NOW, specs, frozenset())
+    assert pool.grants(NOW) == []
+    pool.replace_keys(NOW, specs, frozenset({"b"}))
+    (grant,) = pool.grants(NOW)
+    assert (grant.ticket, grant.key_name) == (ticket, "b")
+
+
+def test_a_rejection_of_the_old_secret_says_nothing_of_the_new_one() -> None:
+    pool = pool_of(key("a"))
+    grant = call(pool, NOW)
+    assert grant is not None
+    pool.replace_keys(NOW, [key("a")], frozenset({"a"}))
+    pool.release(NOW, "a", grant.fence, Rejected())
+    assert call(pool, NOW) is not None
+
+
+def test_a_new_secret_lifts_what_never_resets_but_no_other_limit() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, QuotaSpent(never_resets=True), model="x")
+    use(pool, NOW, RateLimited(retry_after_seconds=60), model="y")
+    pool.replace_keys(NOW, [key("a")], frozenset({"a"}))
+    assert call(pool, NOW, model="y") is None
+    assert call(pool, NOW, model="x") is not None
+
+
+def test_an_added_key_wakes_the_waiters() -> None:
+    pool = pool_of(key("a"))
+    held = call(pool, NOW)
+    waiting = ask(pool, NOW)
+    pool.replace_keys(NOW, [key("a"), key("b")])
+    (grant,) = pool.grants(NOW)
+    assert (grant.ticket, grant.key_name) == (waiting, "b")
+    assert held is not None
+
+
+def test_a_removed_keys_lease_runs_out_and_it_serves_no_more() -> None:
+    pool = pool_of(key("a"), key("b"))
+    held = call(pool, NOW)
+    assert held is not None
+    assert held.key_name == "a"
+    pool.replace_keys(NOW, [key("b")])
+    assert [view.name for view in pool.snapshot(NOW)] == ["b"]
+    assert pool.release(NOW, "a", held.fence, Succeeded())
+    assert [use(pool, NOW, Succeeded()).key_name for _ in range(3)] == ["b", "b", "b"]
+
+
+def test_a_key_that_comes_back_counts_its_running_lease() -> None:
+    pool = pool_of(key("a"))
+    held = call(pool, NOW)
+    assert held is not None
+    pool.replace_keys(NOW, [])
+    assert pool.exhaustion(NOW, "google", "m") == NoneValid(())
+    pool.replace_keys(NOW, [key("a")])
+    assert call(pool, NOW) is None
+    pool.release(NOW, "a", held.fence, Succeeded())
+    assert call(pool, NOW) is not None
+
+
+def test_a_key_may_move_to_another_group_and_keeps_its_rejection() -> None:
+    pool = pool_of(key("a", "p1"), key("b", "p2"))
+    use(pool, NOW, Rejected(reason="bad"))
+    pool.replace_keys(NOW, [key("b", "p3"), key("a", "p3", max_concurrent=2)])
+    views = pool.snapshot(NOW)
+    assert [(view.name, view.group, view.state) for view in views] == [
+        ("b", "p3", "available"),
+        ("a", "p3", "rejected"),
+    ]
+    assert use(pool, NOW, Succeeded()).key_name == "b"
+
+
+def test_evidence_without_a_lease_counts_and_success_lifts_everything() -> None:
+    pool = pool_of(key("a"))
+    pool.note(NOW, "a", "m", Rejected(reason="x"))
+    assert call(pool, NOW) is None
+    pool.note(NOW, "a", "m", Succeeded())
+    assert call(pool, NOW) is not None
+
+
+def test_overload_pauses_the_provider_and_marks_no_key() -> None:
+    pool = pool_of(key("a"), key("b"), key("o", provider="openai"))
+    use(pool, NOW, Overloaded())
+    assert {view.state for view in pool.snapshot(NOW)} == {"available"}
+    assert call(pool, NOW, provider="openai") is not None
+    wake = opening(pool, NOW, model="other")
+    assert wake is not None
+    assert NOW + 1.0 <= wake <= NOW + 1.3
+    assert call(pool, wake) is not None
+
+
+def test_overload_doubles_until_a_later_call_succeeds() -> None:
+    pool = pool_of(key("a"))
+    now = NOW
+    for number in range(8):
+        use(pool, now, Overloaded())
+        wake = opening(pool, now)
+        assert wake is not None
+        assert wake - now >= min(2.0**number, 60.0) - 1e-3
+        now = wake
+    use(pool, now, Succeeded())
+    use(pool, now, Overloaded(retry_after_seconds=7.0))
+    wake = opening(pool, now)
+    assert wake is not None
+    assert now + 7.0 <= wake <= now + 8.0
+    assert pool.exhaustion(now, "google", "m") == AllLimited(wake)
+
+
+def test_configured_requests_of_a_minute_are_never_passed() -> None:
+    pool = pool_of(key("a", "p", rpm=3, max_concurrent=9), key("b", "p", max_concurrent=9))
+    for _ in range(8):
+        ask(pool, NOW)
+    assert len(pool.grants(NOW)) == 3
+    wake = pool.next_wake(NOW)
+    assert wake is not None
+    assert NOW + 60 <= wake <= NOW + 60.5
+    assert len(pool.grants(wake)) == 3
+
+
+def test_tokens_of_a_minute_are_counted_as_estimated_then_as_used() -> None:
+    pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
+    first = call(pool, NOW, tokens=600)
+    assert first is not None
+    assert call(pool, NOW, tokens=600) is None
+    pool.release(NOW + 1, "a", first.fence, Succeeded(usage=Usage(input_tokens=100, output_tokens=50)))
+    assert call(pool, NOW + 1, tokens=600) is not None
+
+
+def test_a_smaller_call_at_the_head_is_tried_at_once() -> None:
+    pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
+    assert call(pool, NOW, tokens=900) is not None
+    large = ask(pool, NOW, tokens=500)
+    small = ask(pool, NOW, tokens=50)
+    assert pool.grants(NOW) == []
+    pool.cancel(NOW, large)
+    (grant,) = pool.grants(NOW)
+    assert grant.ticket == small
+
+
+def test_a_call_larger_than_the_limit_goes_when_the_window_is_empty() -> None:
+    pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
+    assert call(pool, NOW, tokens=5_000) is not None
+    assert call(pool, NOW, tokens=1) is None
+    assert call(pool, NOW + 61, tokens=1) is not None
+
+
+def test_requests_of_a_day_end_with_the_providers_day() -> None:
+    pool = pool_of(key("a", rpd=2))
+    use(pool, NOW, Succeeded())
+    use(pool, NOW + 1, Succeeded())
+    reset = next_day_reset("google", NOW)
+    assert opening(pool, NOW + 2) == pytest.approx(reset)
+    assert pool.exhaustion(NOW + 2, "google", "m") == AllLimited(pytest.approx(reset))  # type: ignore[arg-type]
+    assert call(pool, reset) is not None
+
+
+def test_a_limit_learned_late_counts_what_was_sent_before() -> None:
+    pool = pool_of(key("a"))
+    learned = LearnedLimit(what="requests", value=4, window_seconds=60.0)
+    for _ in range(3):
+        use(pool, NOW, Succeeded())
+    use(pool, NOW, Succeeded(limits=(learned,)))
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert wake >= NOW + 60
+
+
+def test_the_latest_word_about_a_limit_stands_and_zero_is_no_limit() -> None:
+    pool = pool_of(key("a", max_concurrent=9))
+    use(pool, NOW, Succeeded(limits=(LearnedLimit(what="requests", value=1, window_seconds=60.0),)))
+    assert call(pool, NOW) is None
+    pool.note(NOW, "a", "m", Succeeded(limits=(LearnedLimit(what="requests", value=3, window_seconds=60.0),)))
+    pool.note(NOW, "a", "m", Succeeded(limits=(LearnedLimit(what="requests", value=0, window_seconds=60.0),)))
+    assert call(pool, NOW) is not None
+    assert call(pool, NOW) is not None
+    assert call(pool, NOW) is None
+
+
+def test_an_allowance_that_others_used_up_is_waited_for() -> None:
+    pool = pool_of(key("a"))
+    used_up = LearnedLimit(what="requests", value=60, window_seconds=60.0, remaining=0, resets_in_seconds=60.0)
+    use(pool, NOW, Succeeded(limits=(used_up,)))
+    assert opening(pool, NOW) == pytest.approx(NOW + 1.0)
+
+
+def test_a_provider_that_refuses_bursts_gets_evenly_spaced_calls() -> None:
+    pool = pool_of(key("a", rpm=60, max_concurrent=99))
+    for _ in range(5):
+        ask(pool, NOW)
+    burst = pool.grants(NOW)
+    assert len(burst) == 5
+    for grant in burst:
+        pool.release(NOW, "a", grant.fence, RateLimited(retry_after_seconds=5))
+    use(pool, NOW + 10, Succeeded())
+    assert opening(pool, NOW + 10) == pytest.approx(NOW + 11)
+
+
+def test_pacing_for_a_moment_is_no_exhaustion() -> None:
+    pool = pool_of(key("a", rpm=1))
+    use(pool, NOW, Succeeded())
+    assert isinstance(pool.exhaustion(NOW + 1, "google", "m"), AllLimited)
+    assert pool.exhaustion(NOW + 58, "google", "m") is None
+
+
+def test_the_three_kinds_of_exhaustion() -> None:
+    pool = pool_of(key("a"), key("b"))
+    assert pool.exhaustion(NOW, "google", "m") is None
+    first, second = call(pool, NOW), call(pool, NOW)
+    assert first is not None
+    assert second is not None
+    assert pool.exhaustion(NOW, "google", "m") == AllInUse()
+    pool.release(NOW, first.key_name, first.fence, RateLimited(retry_after_seconds=30))
+    assert pool.exhaustion(NOW, "google", "m") == AllInUse()
+    pool.release(NOW, second.key_name, second.fence, RateLimited(retry_after_seconds=90))
+    limited = pool.exhaustion(NOW, "google", "m")
+    assert isinstance(limited, AllLimited)
+    assert NOW + 30 <= limited.until <= NOW + 32
+    assert pool.exhaustion(NOW, "anthropic", "m") == NoneValid(())
+
+
+def test_usable_slots_count_what_can_be_carried() -> None:
+    pool = pool_of(key("a", max_concurrent=3), key("b"), key("c", "p"), key("d", "p"))
+    assert pool.usable_slots(NOW, "google", "m") == 6
+    use(pool, NOW, RateLimited(retry_after_seconds=10))
+    assert pool.usable_slots(NOW, "google", "m") == 3
+    assert pool.usable_slots(NOW + 20, "google", "m") == 4
+    assert pool.usable_slots(NOW, "google", "unused") == 6
+    assert pool.usable_slots(NOW, "openai", "m") == 0
+
+
+def test_a_snapshot_shows_every_state_without_a_secret() -> None:
+    pool = pool_of(key("a"), key("b"), key("c"), key("d"), key("e"))
+    for evidence in (Rejected(reason="r"), RateLimited(retry_after_seconds=60), QuotaSpent(reason="q")):
+        use(pool, NOW, evidence)
+    call(pool, NOW)
+    views = {view.name: view for view in pool.snapshot(NOW)}
+    assert [views[name].state for name in "abcde"] == [
+        "rejected",
+        "rate_limited",
+        "out_of_quota",
+        "reserved",
+        "available",
+    ]
+    assert views["a"].calls == 1
+    assert views["a"].last_used == NOW
+    assert views["e"].last_used is None
+
+
+def test_a_clock_set_back_a_year_blocks_nobody() -> None:
+    pool = pool_of(key("a"), key("b", rpm=1))
+    use(pool, NOW, RateLimited(retry_after_seconds=30))
+    use(pool, NOW, Succeeded())
+    past = NOW - 365 * DAY
+    wake = opening(pool, past)
+    assert wake is not None
+    assert past + 29 <= wake <= past + 35
+    assert call(pool, wake) is not None
+
+
+def test_a_clock_set_forward_and_back_blocks_nobody() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, Succeeded())
+    use(pool, NOW + 365 * DAY, RateLimited(retry_after_seconds=30))
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert wake <= NOW + 32
+    assert call(pool, wake) is not None
+
+
+def test_threads_that_read_the_clock_out_of_order_do_not_move_it() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, RateLimited(retry_after_seconds=30))
+    for _ in range(1_000):
+        pool.next_wake(NOW)
+        pool.next_wake(NOW - 0.5)
+    wake = opening(pool, NOW)
+    assert wake is not None
+    assert wake >= NOW + 30
+
+
+def restarted(pool: KeyPool, now: float, *specs: KeySpec) -> KeyPool:
+    """A new pool that knows what the old one exported, by way of JSON."""
+    reborn = KeyPool(specs, rng=random.Random(8))
+    reborn.import_limits(now, json.loads(json.dumps(pool.export_limits())))
+    return reborn
+
+
+def test_limits_rejections_and_the_days_use_outlive_the_pool() -> None:
+    specs = [key("a"), key("b"), key("c"), key("d", rpd=2), key("gone")]
+    pool = pool_of(*specs)
+    use(pool, NOW, QuotaSpent(reason="day"))
+    use(pool, NOW, Rejected(reason="bad"))
+    use(pool, NOW, QuotaSpent(never_resets=True))
+    use(pool, NOW, Succeeded())
+    later = NOW + 600
+    reborn = restarted(pool, later, *specs[:4])
+    assert use(reborn, later, Succeeded()).key_name == "d"
+    assert call(reborn, later) is None
+    states = {view.name: view.state for view in reborn.snapshot(later)}
+    assert states == {"a": "out_of_quota", "b": "rejected", "c": "out_of_quota", "d": "available"}
+    assert reborn.snapshot(later)[0].until == pool.snapshot(later)[0].until
+
+
+def test_a_limit_that_has_ended_is_not_restored() -> None:
+    pool = pool_of(key("a", "p"), key("b", "p"))
+    use(pool, NOW, RateLimited(retry_after_seconds=10))
+    reborn = restarted(pool, NOW + 20, key("a", "p"), key("b", "p"))
+    assert reborn.usable_slots(NOW + 20, "google", "m") == 2
+
+
+def test_a_learned_limit_is_known_at_the_next_start() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, Succeeded(limits=(LearnedLimit(what="requests", value=1, window_seconds=60.0),)))
+    reborn = restarted(pool, NOW + 1, key("a"))
+    assert call(reborn, NOW + 1) is not None
+    assert call(reborn, NOW + 1) is None
+
+
+def test_an_import_only_ever_closes() -> None:
+    pool = pool_of(key("a"))
+    use(pool, NOW, RateLimited(retry_after_seconds=10))
+    other = pool_of(key("a"))
+    use(other, NOW, RateLimited(retry_after_seconds=500))
+    other.import_limits(NOW, pool.export_limits())
+    wake = opening(other, NOW)
+    assert wake is not None
+    assert wake >= NOW + 500
+
+
+def test_a_pool_that_learned_nothing_exports_nothing() -> None:
+    assert pool_of(key("a")).export_limits() == {}
