@@ -44,10 +44,11 @@ class ItemCheckpointer(SqliteSaver):
         with self._put_lock, unwritable_is_a_fault(), synced(self.conn):
             return super().put(*args, **kwargs)
 
-    def put_writes(self, *args: Any, **kwargs: Any) -> None:
+    # LangGraph hands over a task's path only where it sees a parameter of that name.
+    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
         """A finished task of an unfinished step: safe from a kill, synced with its step."""
         with self._put_lock, unwritable_is_a_fault():
-            super().put_writes(*args, **kwargs)
+            super().put_writes(config, writes, task_id, task_path)
 
     async def aget_tuple(self, config: Any) -> Any:
         return self.get_tuple(config)
@@ -59,8 +60,8 @@ class ItemCheckpointer(SqliteSaver):
     async def aput(self, *args: Any, **kwargs: Any) -> Any:
         return self.put(*args, **kwargs)
 
-    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
-        self.put_writes(*args, **kwargs)
+    async def aput_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        self.put_writes(config, writes, task_id, task_path)
 
 
 def load_graph(spec: str, search_dir: Path) -> AnyGraph:
