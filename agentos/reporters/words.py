@@ -105,7 +105,7 @@ def counts_in_words(counts: Mapping[str, int], failed_labels: Sequence[str] = ()
         number = counts[outcome]
         names = f" ({listed(failed_labels)})" if outcome == "failed" and failed_labels else ""
         parts.append(f"{number:,} {outcome_words(outcome, number)}{names}")
-    return ", ".join(parts) or "nothing ran"
+    return ", ".join(parts) or "nothing finished"
 
 
 def _in_reading_order(counts: Mapping[str, int]) -> list[str]:

@@ -169,7 +169,7 @@ def test_no_part_of_a_keys_name_is_needed_to_tell_keys_apart() -> None:
         ({"needs_revision": 1, "custom_end": 2, "approved": 1}, [], "1 approved, 2 custom end, 1 needs revision"),
         ({"awaiting_review": 2, "skipped": 0}, [], "2 await review"),
         ({"failed": 12}, [str(n) for n in range(12)], "12 failed (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more)"),
-        ({}, [], "nothing ran"),
+        ({}, [], "nothing finished"),
     ],
 )
 def test_counts_are_told_in_words(counts: dict[str, int], failed: list[str], expected: str) -> None:
