@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
@@ -38,5 +39,6 @@ async def run_beside_loop(work: Callable[[], T]) -> T:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> None:
-    if not loop.is_closed():
+    # A loop that is closed has nobody left who waits.
+    with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(action)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from agentos.keys.leases import Usage
 from agentos.llm import offline, recorded, settings
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
-from agentos.llm.errors import InvalidOutputError, ModelNameError
+from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
 from agentos.llm.model import complete
 from agentos.llm.types import (
     KEYED_PROVIDERS,
@@ -195,11 +197,20 @@ def _asker(request: Request, place: CallPlace, schema: OutputSchema | None, canc
                 request, lambda lease: send_to_cli(request, messages, schema, lease, cancellation), cancellation
             )
         case _:
-            from agentos.llm.providers import send  # noqa: PLC0415 - loads the SDK machinery
-
+            send = _sdk(request.model.provider).send
             return lambda messages: complete(
                 request, lambda lease: send(request, messages, schema, lease, cancellation), cancellation
             )
+
+
+def _sdk(provider: str) -> ModuleType:
+    """The module that talks to providers. Imported on first use: it loads the SDK machinery."""
+    try:
+        return import_module("agentos.llm.providers")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("agentos"):
+            raise
+        raise missing_sdk(provider) from None
 
 
 def _record(request: Request, place: CallPlace, completion: Completion) -> None:
@@ -222,9 +233,7 @@ def preload(providers: tuple[str, ...] = KEYED_PROVIDERS) -> None:
     """Import what calls to `providers` need, in a process that will be forked. Offline models need nothing."""
     wanted = [provider for provider in providers if provider in KEYED_PROVIDERS]
     if wanted:
-        from agentos.llm import providers as sdk  # noqa: PLC0415 - loads the SDK machinery
-
-        sdk.preload(wanted)
+        _sdk(wanted[0]).preload(wanted)
 
 
 def close() -> None:

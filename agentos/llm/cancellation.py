@@ -34,7 +34,7 @@ class Cancellation:
 
     def check(self) -> None:
         if self.is_requested:
-            raise CallCancelledError("The model call was cancelled because its caller is stopping.")
+            raise cancelled_error()
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless cancelled before or meanwhile."""
@@ -55,6 +55,10 @@ class Cancellation:
         finally:
             with self._lock:
                 self._callback = None
+
+
+def cancelled_error() -> CallCancelledError:
+    return CallCancelledError("The model call was cancelled because its caller is stopping.")
 
 
 @contextmanager

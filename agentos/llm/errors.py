@@ -29,3 +29,8 @@ class RecordingMissingError(AgentosError):
 
 class ModelNameError(UsageError):
     """A model name that no provider answers to."""
+
+
+def missing_sdk(provider: str) -> UsageError:
+    """A provider whose optional packages are not installed."""
+    return UsageError(f"The SDK for {provider} is not installed: pip install 'agentos[{provider}]'.")

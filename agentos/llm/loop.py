@@ -9,7 +9,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from agentos.llm.cancellation import Cancellation
+from agentos.llm.cancellation import Cancellation, cancelled_error
 
 T = TypeVar("T")
 
@@ -29,8 +29,7 @@ class CallLoop:
             try:
                 return future.result()
             except concurrent.futures.CancelledError:
-                cancellation.check()
-                raise
+                raise cancelled_error() from None
             finally:
                 future.cancel()
 

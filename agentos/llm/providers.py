@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,11 +31,14 @@ from agentos.keys.classify import classify, limits_from_headers
 from agentos.keys.leases import Evidence, Lease, RequestFailed, Succeeded, TransportFailed, Usage
 from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
+from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
 from agentos.llm.rehearsal import rehearse
 from agentos.llm.settings import provider_settings
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
+
+_FILTERED = "the provider's content filter stopped it"
 
 
 def send(
@@ -45,6 +49,7 @@ def send(
     cancellation: Cancellation,
 ) -> Outcome:
     """Ask once, with no retry of any kind. Raises only when cancelled; a failure is an outcome with its evidence."""
+    _clients.may_have_connections = True
     exchange = Exchange(request.model.provider, lease.secret)
     return loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)
 
@@ -53,9 +58,11 @@ async def _attempt(
     request: Request, messages: Sequence[Message], schema: OutputSchema | None, exchange: Exchange
 ) -> Outcome:
     current_exchange.set(exchange)
+    # Building a client is our time, not the provider's.
+    model = _clients.model(request.model)
     try:
         async with asyncio.timeout(request.timeout_seconds):
-            response = await _ask(_clients.model(request.model), request, messages, schema)
+            response = await _ask(model, request, messages, schema)
         return _answered(response, request.model, exchange)
     except TimeoutError:
         reason = f"no answer in {request.timeout_seconds:g} s"
@@ -85,6 +92,8 @@ def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> O
         ),
     )
     call = next((part for part in response.parts if isinstance(part, ToolCallPart)), None)
+    if response.finish_reason == "content_filter" and call is None and not response.text:
+        return Outcome(evidence=RequestFailed(status=exchange.status, reason=_FILTERED))
     completion = Completion(
         text=response.text or "",
         structured=call.args_as_json_str() if call else None,
@@ -115,7 +124,7 @@ def _evidence(error: Exception, exchange: Exchange) -> Evidence:
         case ModelConnectionError():
             return TransportFailed(reason=_phase(error))
         case ContentFilterError():
-            return RequestFailed(status=exchange.status, reason="the provider's content filter refused it")
+            return RequestFailed(status=exchange.status, reason=_FILTERED)
         case ModelAPIError() | UnexpectedModelBehavior() | ValueError():
             return TransportFailed(reason="an unreadable answer")
         case _:
@@ -170,6 +179,7 @@ class _Clients:
     """SDK clients and models of this process, built once each: building some takes longer than a call."""
 
     def __init__(self) -> None:
+        self.may_have_connections = False
         self._http: KeyedClient | None = None
         self._models: dict[tuple[ModelName, str | None], Model] = {}
         self._providers: dict[tuple[str, str | None], Any] = {}
@@ -185,7 +195,10 @@ class _Clients:
         key = (provider, base_url)
         if key not in self._providers:
             self._http = self._http or new_client()
-            self._providers[key] = _PROVIDER_BUILDERS[provider](base_url, self._http)
+            try:
+                self._providers[key] = _PROVIDER_BUILDERS[provider](base_url, self._http)
+            except ImportError:
+                raise missing_sdk(provider) from None
         return self._providers[key]
 
     async def close(self) -> None:
@@ -197,6 +210,17 @@ class _Clients:
 
 
 _clients = _Clients()
+
+
+def _forget_in_child() -> None:
+    """A forked child keeps what was preloaded, but never the connections of its parent."""
+    global _clients
+    if _clients.may_have_connections:
+        _clients = _Clients()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def close() -> None:

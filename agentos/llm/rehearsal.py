@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import httpx2
 
 from agentos.llm.structured import OutputSchema
@@ -57,6 +58,8 @@ async def _rehearse(provider: str, ask: Callable[[Request, OutputSchema, httpx2.
     request = Request(
         model=ModelName(provider, _MODELS[provider]), messages=(Message("user", "rehearsal"),), system="rehearsal"
     )
+    # What the SDKs' sockets run on loads itself when it is first used.
+    await anyio.sleep(0)
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(_answer), timeout=30, verify=False) as client:
         await ask(request, OutputSchema(list[str]), client)
 

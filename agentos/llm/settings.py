@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentos.errors import UsageError
@@ -39,11 +39,6 @@ def configure(settings: LlmSettings) -> None:
     """Use `settings` in this process from now on; what they leave open still comes from the environment."""
     global _configured
     _configured = settings
-
-
-def update(**changes: object) -> None:
-    """Change single fields of what was configured."""
-    configure(replace(_configured, **changes))  # type: ignore[arg-type]
 
 
 def default_model() -> str | None:

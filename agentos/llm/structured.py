@@ -45,17 +45,6 @@ class OutputSchema:
         except ValidationError as error:
             raise OutputMismatch(_reasons(error)) from None
 
-    def parse_value(self, value: Any) -> Any:
-        """A value checked as if it had come as JSON, so that strings may stand for dates and enums."""
-        try:
-            return self._adapter.validate_json(_to_json(value))
-        except ValidationError as error:
-            raise OutputMismatch(_reasons(error)) from None
-
-    def dump(self, value: Any) -> Any:
-        """A value of the output type as plain JSON data."""
-        return self._adapter.dump_python(value, mode="json")
-
     def encode(self, value: Any) -> str:
         """A value, of the output type or plain data, as the JSON a model would send for it."""
         return _to_json({_WRAPPED_FIELD: value} if self._is_wrapped else value).decode()

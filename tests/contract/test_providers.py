@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -17,7 +19,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from agentos import llm
-from agentos.errors import AgentosError, NoUsableKeyError
+from agentos.errors import AgentosError, NoUsableKeyError, UsageError
 from agentos.keys.leases import (
     Abandoned,
     Overloaded,
@@ -30,6 +32,7 @@ from agentos.keys.leases import (
 )
 from agentos.llm import http_client, model
 from agentos.llm.retries import RetryPolicy
+from agentos.testing.provider_formats import FORMATS, PROVIDERS, Seen
 from agentos.testing.provider_server import Key, LimitRule, ProviderServer, Step
 from agentos.testing.recording_broker import RecordingBroker
 
@@ -97,6 +100,30 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
         time.sleep(0.005)
+
+
+def text_body(setting: Setting, text: str, *, is_cut_off: bool = False) -> dict[str, object]:
+    """A 200 body with plain text, as a provider sends it when a model ignores the tool it should call."""
+    (provider,) = (name for name in PROVIDERS if name == setting.provider)
+    seen = Seen(
+        provider=provider,
+        model=setting.model.partition(":")[2],
+        key_name="alpha",
+        prompt="?",
+        system="",
+        conversation=(("user", "?"),),
+        tool_name=None,
+        schema=None,
+    )
+    body = FORMATS[provider].reply(seen, text, None)
+    if is_cut_off:
+        place, field, value = {
+            "google": ("candidates", "finishReason", "MAX_TOKENS"),
+            "openai": ("choices", "finish_reason", "length"),
+            "anthropic": (None, "stop_reason", "max_tokens"),
+        }[provider]
+        (body if place is None else body[place][0])[field] = value
+    return body
 
 
 def assert_shows_no_key(error: BaseException) -> None:
@@ -178,6 +205,28 @@ def test_an_answer_that_does_not_fit_is_sent_back_once_with_the_reason(setting: 
     assert "score" in second.conversation[-1][1]
     assert '"score"' in second.conversation[-2][1].replace(" ", "")
     assert reply.usage.input_tokens == first.tokens + second.tokens
+
+
+def test_structure_given_as_fenced_text_is_understood(setting: Setting) -> None:
+    point = 'Here it is:\n```json\n{"x": 1, "y": 2}\n```\nDone.'
+    setting.server.script("alpha", Step(kind="status", status=200, body=text_body(setting, point)))
+
+    reply = llm.generate("?", model=setting.model, output_type=Point, max_output_tokens=100)
+
+    assert reply.output == Point(1, 2)
+
+
+def test_an_answer_cut_off_at_the_token_limit_says_so(setting: Setting) -> None:
+    body = text_body(setting, "Once upon", is_cut_off=True)
+    setting.server.script("alpha", Step(kind="status", status=200, body=body))
+    setting.server.script("alpha", Step(kind="status", status=200, body=body))
+    setting.server.script("alpha", Step(output={"x": 1, "y": 2}))
+
+    assert llm.generate("Tell", model=setting.model, max_output_tokens=100).is_truncated
+    reply = llm.generate("Place", model=setting.model, max_output_tokens=100, output_type=Point)
+
+    assert not reply.is_truncated
+    assert "cut off" in setting.server.requests[-1].prompt
 
 
 def test_a_second_answer_that_does_not_fit_is_an_error(setting: Setting) -> None:
@@ -307,7 +356,8 @@ def test_a_silent_provider_is_given_up_after_one_more_try(setting: Setting) -> N
     with pytest.raises(llm.ProviderUnavailableError, match=r"no answer in 0\.3 s") as caught:
         llm.generate("hi", model=setting.model, timeout_seconds=0.3)
 
-    assert setting.server.stats()["total"] == RetryPolicy().timeout_attempts
+    assert len(setting.broker.acquired) == RetryPolicy().timeout_attempts
+    assert setting.server.stats()["total"] <= RetryPolicy().timeout_attempts
     assert_shows_no_key(caught.value)
 
 
@@ -337,6 +387,43 @@ def test_an_error_that_quotes_the_key_is_shown_without_it(setting: Setting) -> N
     assert "bad field near [key]" in str(caught.value)
     assert_shows_no_key(caught.value)
     assert "SENTINEL" not in repr(setting.broker.evidence)
+
+
+def test_a_content_filter_refuses_the_request_and_blames_no_key(setting: Setting) -> None:
+    body = text_body(setting, "")
+    body |= {
+        "google": {"promptFeedback": {"blockReason": "SAFETY"}, "candidates": []},
+        "openai": {"choices": [{"index": 0, "message": {"role": "assistant"}, "finish_reason": "content_filter"}]},
+        "anthropic": {"content": [], "stop_reason": "refusal"},
+    }[setting.provider]
+    setting.server.script("alpha", Step(kind="status", status=200, body=body))
+
+    with pytest.raises(llm.ModelRequestError, match="content filter"):
+        llm.generate("hi", model=setting.model, max_output_tokens=100)
+
+    assert setting.server.stats()["total"] == 1
+
+
+def test_an_overload_inside_an_open_stream_is_overload(setting: Setting) -> None:
+    if setting.provider != "anthropic":
+        pytest.skip("only Anthropic answers are streamed")
+    event = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    body = f"event: error\ndata: {json.dumps(event)}\n\n"
+    headers = {"content-type": "text/event-stream"}
+    setting.server.script("alpha", Step(kind="status", status=200, body=body, headers=headers))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [Overloaded, Succeeded]
+
+
+def test_a_missing_sdk_is_a_usage_error_that_says_what_to_install(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, f"pydantic_ai.providers.{setting.provider}", None)
+
+    with pytest.raises(UsageError, match=rf"pip install 'agentos\[{setting.provider}\]'"):
+        llm.generate("hi", model=setting.model)
 
 
 def test_a_redirect_is_not_followed_with_the_key(setting: Setting) -> None:
@@ -450,6 +537,51 @@ def test_the_simulated_429_meets_the_first_call_of_a_process_and_never_leaves_it
 
     assert [type(evidence) for evidence in setting.broker.evidence] == [RateLimited, Succeeded, Succeeded]
     assert setting.server.stats()["by_status"] == {"200": 2}
+
+
+def test_a_preloaded_fork_server_leaves_nothing_to_import_for_first_calls() -> None:
+    code = f"""
+import os, sys, threading
+from agentos import llm
+from agentos.testing.provider_server import ProviderServer
+from agentos.testing.recording_broker import RecordingBroker
+
+llm.preload()
+assert threading.active_count() == 1, threading.enumerate()
+before = set(sys.modules)
+child = os.fork()
+if child == 0:
+    llm.set_broker(RecordingBroker({{"alpha": "secret"}}))
+    with ProviderServer() as server:
+        for name, model in {MODELS!r}.items():
+            os.environ[f"AGENTOS_PROVIDERS__{{name.upper()}}__BASE_URL"] = server.base_url(name)
+            assert llm.generate("hi", model=model).text == "hi"
+        llm.close()
+    late = [name for name in set(sys.modules) - before if not name.startswith("encodings")]
+    sys.stderr.write(str(late))
+    sys.stderr.flush()
+    os._exit(0 if len(late) < 5 else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_forked_child_opens_its_own_connections(setting: Setting) -> None:
+    llm.generate("parent", model=setting.model)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if llm.generate("child", model=setting.model).text == "child" else 1
+        finally:
+            os._exit(status)
+
+    assert os.waitpid(child, 0)[1] == 0
+    llm.generate("parent again", model=setting.model)
+    assert len(setting.server.desk.ports_seen) == 2
 
 
 def test_a_call_reserves_its_estimate_before_it_is_made(setting: Setting) -> None:

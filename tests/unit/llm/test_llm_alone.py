@@ -1,0 +1,134 @@
+"""Model calls outside a run lease from the user's own keys."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentos import llm
+from agentos.errors import NoUsableKeyError, QuotaGoneError
+from agentos.keys.credentials import Credential, CredentialSet
+from agentos.keys.groups import KeySpec
+from agentos.keys.leases import Abandoned, Lease, QuotaSpent, Rejected, Succeeded
+from agentos.llm import alone
+from agentos.llm.alone import OwnBroker
+from agentos.llm.cli_login import with_cli_login
+from agentos.testing.provider_server import Key, ProviderServer, Step
+
+GEMINI = {"provider": "google", "model": "m"}
+
+
+def keys(*names: str) -> CredentialSet:
+    specs = [KeySpec(name=name, provider="google", group=name) for name in names]
+    return CredentialSet(tuple(Credential(spec, f"secret-{spec.name}") for spec in specs))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path))
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    llm.set_broker(None)
+    alone.forget_own_broker()
+    yield tmp_path
+    alone.forget_own_broker()
+    llm.close()
+
+
+def test_a_plain_variable_is_enough_to_call_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer(keys=[Key(name="mine", secret="plain-key")], accepts_unknown_keys=False) as server:
+        monkeypatch.setenv("GEMINI_API_KEY", "plain-key")
+        monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", server.base_url("google"))
+
+        assert llm.generate("hi", model="google:gemini-2.5-flash").text == "hi"
+        assert llm.current_broker() is llm.current_broker()
+        llm.close()
+
+
+def test_a_rejected_key_is_not_tried_again_by_the_next_process(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer(accepts_unknown_keys=False) as server:
+        monkeypatch.setenv("GEMINI_API_KEY", "bad-key")
+        monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", server.base_url("google"))
+
+        for _ in range(2):
+            with pytest.raises(NoUsableKeyError):
+                llm.generate("hi", model="google:gemini-2.5-flash")
+            alone.forget_own_broker()
+
+        assert server.stats()["total"] == 1
+        llm.close()
+
+
+def test_a_call_waits_out_a_limit_of_its_only_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer() as server:
+        server.script("*", Step(kind="rate_limit", retry_after_seconds=0.1))
+        monkeypatch.setenv("GEMINI_API_KEY", "plain-key")
+        monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", server.base_url("google"))
+
+        assert llm.generate("hi", model="google:gemini-2.5-flash").text == "hi"
+
+        assert server.stats()["by_status"] == {"429": 1, "200": 1}
+        llm.close()
+
+
+def test_no_key_at_all_says_how_to_add_one(home: Path) -> None:
+    with pytest.raises(NoUsableKeyError, match="agentos keys add NAME --provider openai"):
+        llm.generate("hi", model="openai:gpt-4o-mini")
+
+
+def test_a_waiting_thread_gets_the_key_when_it_comes_back() -> None:
+    broker = OwnBroker(keys("a"))
+    first = broker.acquire(**GEMINI)
+    served: list[Lease] = []
+    waiter = threading.Thread(target=lambda: served.append(broker.acquire(**GEMINI)))
+    waiter.start()
+
+    broker.release(first, Succeeded())
+    waiter.join(20)
+
+    assert served[0].key_name == "a"
+    assert served[0].secret == "secret-a"
+    assert served[0].fence > first.fence
+
+
+def test_rejected_keys_are_named_when_none_is_left() -> None:
+    broker = OwnBroker(keys("a", "b"))
+    for _ in range(2):
+        broker.release(broker.acquire(**GEMINI), Rejected())
+
+    with pytest.raises(NoUsableKeyError, match="a, b"):
+        broker.acquire(**GEMINI)
+
+
+def test_a_limit_that_ends_too_late_is_an_error_not_a_silent_wait() -> None:
+    broker = OwnBroker(keys("a"), max_wait_seconds=60)
+    broker.release(broker.acquire(**GEMINI), QuotaSpent(resets_in_seconds=7200))
+
+    with pytest.raises(QuotaGoneError, match="limited until"):
+        broker.acquire(**GEMINI)
+
+
+def test_a_caller_that_gives_up_leaves_the_queue() -> None:
+    broker = OwnBroker(keys("a"))
+    held = broker.acquire(**GEMINI)
+    broker._raise_if_hopeless = _interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        broker.acquire(**GEMINI)
+    del broker._raise_if_hopeless
+
+    broker.release(held, Abandoned())
+
+    assert broker.acquire(**GEMINI).key_name == "a"
+
+
+def _interrupt(now: float, provider: str, model: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_login_of_a_cli_is_leased_without_a_secret() -> None:
+    lease = OwnBroker(with_cli_login(keys("a"))).acquire(provider="cli", model="claude")
+
+    assert (lease.key_name, lease.secret) == ("cli-login", "")
