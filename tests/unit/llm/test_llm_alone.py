@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,6 +127,26 @@ def test_a_caller_that_gives_up_leaves_the_queue() -> None:
 
 def _interrupt(now: float, provider: str, model: str) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_call_cancelled_while_it_waits_for_a_key_gives_the_key_back_unused(home: Path) -> None:
+    broker = OwnBroker(keys("a"))
+    llm.set_broker(broker)
+    held = broker.acquire(provider="google", model="m")
+
+    async def cancel_while_waiting() -> None:
+        call = asyncio.create_task(llm.agenerate("hi", model="google:m"))
+        while not broker._pool._waiters:
+            await asyncio.sleep(0.005)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancel_while_waiting())
+    broker.release(held, Abandoned())
+
+    assert broker.acquire(provider="google", model="m").fence > held.fence
+    llm.set_broker(None)
 
 
 def test_the_login_of_a_cli_is_leased_without_a_secret() -> None:
