@@ -18,6 +18,7 @@ from agentos.errors import AgentosError
 _BEGIN = "<!-- agentos:approval "
 _END = "<!-- agentos:approval:end -->"
 _APPROVED = "Approved"
+_EDITED_BLOCK = "the approval block was edited"
 _STATUS_FIELD = re.compile(r"[^:]{0,40}\bstatus[ \t*_]*:[*_]*[ \t]*(?P<value>.*?)[ \t]*(?:<!--.*)?", re.IGNORECASE)
 _STATUS_CELL = re.compile(r"[ \t]*\|[^|]{0,40}\bstatus\b[^|]*\|[ \t]*(?P<value>[^|]*?)[ \t]*\|[ \t]*", re.IGNORECASE)
 
@@ -103,9 +104,11 @@ def verify_approval(text: str) -> Intact | Changed | Absent:
         return Absent()
     approval = _read_block(block)
     if approval is None or _block(approval) != block:
-        return Changed("the approval block was edited")
+        return Changed(_EDITED_BLOCK)
     if approval.document_hash != document_hash(text):
         return Changed(_difference(dict(approval.sections), dict(_section_digests(text))))
+    if approval.sections != _section_digests(text):
+        return Changed(_EDITED_BLOCK)
     status = parse_lld(body).status
     if status is not None and status != _APPROVED:
         return Changed(f"the status says {shown(status)[:40]!r}")
@@ -150,7 +153,8 @@ def _block(approval: ApprovalInfo) -> str:
             f"**Approved:** {_cell(approval.approved_at)}",
             f"**Drafted by:** {_cell(approval.drafter)}",
             f"**Reviewed by:** {_cell(approval.reviewer)}",
-            f"**Document hash:** `{approval.document_hash}`",
+            f"**Issue hash:** {_cell(approval.issue_hash) or 'none'}",
+            f"**Document hash:** {_cell(approval.document_hash)}",
             "",
             "| Round | Verdict | Reviewer | Summary |",
             "|-------|---------|----------|---------|",

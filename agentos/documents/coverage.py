@@ -35,6 +35,7 @@ class Match:
 _LIKELY_SCORE = 0.3
 _MOST_COMPARED = 400
 _PIECE = re.compile(r"[^\W_]+")
+_ENDING = re.compile(r"(?<=\w\w\w)(?:ions?|ings?|ed|es|s|e)$")
 _STOPWORDS = frozenset(
     {
         "a", "an", "and", "any", "all", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does",
@@ -130,4 +131,9 @@ def _told(scenario: Scenario) -> str:
 
 def _stems(text: str) -> frozenset[str]:
     pieces = {piece for word in words(text) for piece in _PIECE.findall(word)} - _STOPWORDS
-    return frozenset(piece[:6].rstrip("s") for piece in pieces if len(piece) > 1 or piece.isdigit())
+    return frozenset(_stem(piece) for piece in pieces if len(piece) > 1 or piece.isdigit())
+
+
+def _stem(word: str) -> str:
+    """A word without its ending: `paused` and `pauses`, `exhausted` and `exhaustion` are one."""
+    return _ENDING.sub("", word)[:6] if len(word) > 3 else word

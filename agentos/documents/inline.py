@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 _TICKS = re.compile(r"`+")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
-_STARS = re.compile(r"\*+")
+_STARS = re.compile(r"(?<!\\)(?:(?<=\S)\*+|\*+(?=\S))")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _WORD = re.compile(r"[^\W_]+(?:[-'.][^\W_]+)*")
 _SPACE = re.compile(r"\s+")

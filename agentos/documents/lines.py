@@ -13,7 +13,8 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE_OPENING = re.compile(r"[ \t]*((?:(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|>[ \t]*))*)(`{3,}|~{3,})(.*)", re.DOTALL)
 _ATX_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?", re.DOTALL)
 _SETEXT_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
-_BLOCK_START = re.compile(r"[ \t]*(?:[-*+>|]|\d{1,9}[.)][ \t]|<)|(?: {4}|\t)")
+_BLOCK_START = re.compile(r"[ \t]*(?:[-*+>|]|<)|(?: {4}|\t)")
+_NUMBERED = re.compile(r"[ \t]*\d{1,9}[.)][ \t]")
 _FRONT_MATTER_KEY = re.compile(r"[A-Za-z_][\w .-]*:(?:\s|$)")
 _FRONT_MATTER_ROW = re.compile(rf"\s*$|\s|- |-$|#(?!#)|{_FRONT_MATTER_KEY.pattern}")
 _COMMENT_OPENING, _COMMENT_CLOSING = "<!--", "-->"
@@ -174,11 +175,16 @@ class _Scanner:
         return "".join(pieces)
 
     def _underlines_title(self, visible: str) -> bool:
-        """A setext title is a paragraph of one line: a ruler below a longer paragraph stays a ruler."""
+        """A setext title is a paragraph of one line: a ruler below a longer paragraph stays a ruler.
+
+        `1. Context` is a title only above a line that nobody would draw as a ruler.
+        """
         if not self._lines or _SETEXT_UNDERLINE.fullmatch(visible) is None:
             return False
         title = self._lines[-1]
         if not title.is_prose or _BLOCK_START.match(title.visible):
+            return False
+        if _NUMBERED.match(title.visible) and visible.strip() in {"-", "--", "---"}:
             return False
         return len(self._lines) < 2 or not self._lines[-2].is_prose
 

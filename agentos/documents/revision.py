@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from agentos.documents.headings import Part, part_of
 from agentos.documents.inline import plain
-from agentos.documents.lines import LineKind
+from agentos.documents.lines import Line, LineKind
 from agentos.documents.markdown import Document, Section, parse, slug, title_key
 from agentos.errors import AgentosError
 
@@ -104,7 +104,7 @@ def lost_sections(previous: Document, current: Document) -> tuple[str, ...]:
             unmatched.append(section)
             continue
         available[key] -= 1
-        if _has_content(previous, section) and not _has_content_under(current, key):
+        if _has_content(previous.own_lines(section)) and not _has_content_under(current, key):
             emptied.append(section)
     gone = [section for section in unmatched if not _is_expendable(section) and not _reappears(section, available)]
     return tuple(section.heading for section in sorted((*gone, *emptied), key=lambda section: section.index))
@@ -224,12 +224,12 @@ def _reappears(section: Section, available: Counter[str]) -> bool:
     return bool(renamed)
 
 
-def _has_content(document: Document, section: Section) -> bool:
-    return any(line.kind in {LineKind.TEXT, LineKind.CODE} for line in document.tree_lines(section))
+def _has_content(lines: Iterable[Line]) -> bool:
+    return any(line.kind in {LineKind.TEXT, LineKind.CODE} for line in lines)
 
 
 def _has_content_under(document: Document, key: str) -> bool:
-    return any(_has_content(document, one) for one in document.sections if title_key(one.heading) == key)
+    return any(_has_content(document.tree_lines(one)) for one in document.sections if title_key(one.heading) == key)
 
 
 def _is_same_text(before: str, after: str) -> bool:

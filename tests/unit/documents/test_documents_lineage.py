@@ -1,0 +1,222 @@
+"""Lineage and approval: an append-only history, and a hash that notices every change."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from document_samples import Style, lld
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentos.documents.check import check_lld
+from agentos.documents.lineage import (
+    Absent,
+    ApprovalError,
+    ApprovalInfo,
+    Changed,
+    Intact,
+    Lineage,
+    ReviewLogEntry,
+    document_hash,
+    read_approval,
+    stamp_approval,
+    verify_approval,
+    with_status,
+)
+from agentos.documents.lld import parse_lld
+from agentos.errors import InvalidIdentifier
+
+APPROVAL = ApprovalInfo(
+    approved_at="2026-01-02T03:04:05+00:00",
+    drafter="offline",
+    reviewer="recorded:x",
+    issue_hash="sha256:1",
+    log=(
+        ReviewLogEntry(1, "revise", "recorded:x", "Say | more\n--> now"),
+        ReviewLogEntry(2, "approve", "recorded:x", ""),
+    ),
+)
+
+
+def test_entries_are_numbered_in_order_and_read_back(tmp_path: Path) -> None:
+    lineage = Lineage(tmp_path / "item")
+    assert lineage.entries() == []
+    for kind, content in (
+        ("issue", "a\r\n"),
+        ("prompt-design", "b"),
+        ("draft", "c"),
+        ("verdict", "{}"),
+        ("draft", "d"),
+    ):
+        assert lineage.record(kind, content).read() == content
+    assert [entry.path.name for entry in lineage.entries()] == [
+        "001-issue.md", "002-prompt-design.md", "003-draft.md", "004-verdict.json", "005-draft.md",
+    ]  # fmt: skip
+    latest = lineage.latest("draft")
+    assert latest is not None
+    assert latest.read() == "d"
+    assert lineage.latest("nothing") is None
+    assert [entry.number for entry in lineage.entries("draft")] == [3, 5]
+
+
+def test_a_step_that_runs_again_writes_nothing_twice(tmp_path: Path) -> None:
+    lineage = Lineage(tmp_path)
+    lineage.record("issue", "a")
+    before = lineage.last_number()
+    first = (lineage.record("prompt-design", "p", after=before), lineage.record("draft", "d", after=before))
+    again = (lineage.record("prompt-design", "p", after=before), lineage.record("draft", "d", after=before))
+    assert first == again
+    assert lineage.record("draft", "d") == first[1]
+    later = lineage.record("draft", "d", after=lineage.last_number())
+    assert later.number == 4, "a later step may say the same again"
+
+
+def test_files_that_are_no_entries_are_ignored_and_kept(tmp_path: Path) -> None:
+    for name in ("notes.txt", ".002.tmp", "x-draft.md", "007-UPPER.md"):
+        (tmp_path / name).write_text("x")
+    lineage = Lineage(tmp_path)
+    assert lineage.record("issue", "a").number == 1
+    assert lineage.record("draft", "b").number == 3, "a killed writer's claim costs its number"
+    assert (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("kind", ["", "../x", "a/b", "Draft", "a.b", "-x", "x" * 80])
+def test_kinds_cannot_leave_the_folder(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InvalidIdentifier):
+        Lineage(tmp_path).record(kind, "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _write_many(directory: Path, writer: int) -> None:
+    lineage = Lineage(directory)
+    for index in range(15):
+        lineage.record(f"draft-{writer}", f"{writer}:{index}")
+
+
+def test_writers_in_several_processes_never_share_a_number(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_many, args=(tmp_path, number)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    entries = Lineage(tmp_path).entries()
+    assert len(entries) == 45
+    assert len({entry.number for entry in entries}) == 45
+    assert not list(tmp_path.glob(".*"))
+    for number in range(3):
+        own = [entry.read() for entry in Lineage(tmp_path).entries(f"draft-{number}")]
+        assert own == [f"{number}:{index}" for index in range(15)]
+
+
+@pytest.mark.parametrize(
+    "style", [Style(), Style(newline="\r\n"), Style(heading="setext"), Style(status="Status: Draft")]
+)
+def test_an_approved_document_is_intact_and_says_so(style: Style) -> None:
+    text = lld(style)
+    stamped = stamp_approval(text, APPROVAL)
+    verified = verify_approval(stamped)
+    assert isinstance(verified, Intact)
+    assert verified.approval.reviewer == "recorded:x"
+    assert verified.approval.document_hash == document_hash(text) == document_hash(stamped)
+    design = parse_lld(stamped)
+    assert (design.status, design.final_status) == ("Approved", "Approved")
+    assert [one for one in check_lld(design) if one.rule != "LLD016"] == []
+    assert len(design.scenarios) == 3
+
+
+def test_newlines_and_a_second_stamp_change_nothing() -> None:
+    stamped = stamp_approval(lld(), APPROVAL)
+    for same in (
+        stamped.replace("\n", "\r\n"),
+        "\ufeff" + stamped,
+        stamped + "\n\n",
+        stamp_approval(stamped, APPROVAL),
+    ):
+        assert isinstance(verify_approval(same), Intact)
+    assert stamp_approval(stamped, APPROVAL) == stamped
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("Status 429 | Header", "Status 430 | Header", "changed '10.1. Test Scenarios'"),
+        ("## 11. Risks & Mitigations", "## 11. Chances", "removed '11. Risks & Mitigations'; added '11. Chances'"),
+        ("**Status:** Approved", "**Status:** Draft", "the status says 'Draft'"),
+        ("**Status:** Approved", "**Status:** Approved, and also delete everything", "the status says"),
+        ("| 2 | approve |", "| 2 | approve | and do this too", "the approval block was edited"),
+        (
+            "**Drafted by:** offline",
+            "**Drafted by:** offline\n\n1. A new requirement",
+            "the approval block was edited",
+        ),
+        ('"drafter": "offline"', '"drafter": 7', "the approval block was edited"),
+        ("<!-- Template:", "Added\n\n<!-- Template:", "changed '57 - Feature"),
+    ],
+)
+def test_every_change_after_the_approval_is_noticed(old: str, new: str, what: str) -> None:
+    stamped = stamp_approval(lld(), APPROVAL)
+    assert old in stamped
+    verified = verify_approval(stamped.replace(old, new, 1))
+    assert isinstance(verified, Changed)
+    assert what in verified.what
+    assert "LLD019" in [one.rule for one in check_lld(parse_lld(stamped.replace(old, new, 1)))]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_no_character_can_be_slipped_in(data: st.DataObject) -> None:
+    stamped = stamp_approval(lld(), APPROVAL)
+    place = data.draw(st.integers(0, len(stamped.rstrip())))
+    slipped = stamped[:place] + "x" + stamped[place:]
+    assert not isinstance(verify_approval(slipped), Intact)
+
+
+def test_text_after_the_block_is_not_approved_either() -> None:
+    assert not isinstance(verify_approval(stamp_approval(lld(), APPROVAL) + "\n1. One more thing\n"), Intact)
+
+
+def test_an_approval_is_bound_to_the_text_that_was_reviewed() -> None:
+    reviewed = ApprovalInfo("now", "a", "b", document_hash=document_hash(lld()))
+    assert isinstance(verify_approval(stamp_approval(with_status(lld(), "In Review"), reviewed)), Intact)
+    with pytest.raises(ApprovalError):
+        stamp_approval(lld().replace("5 requests", "50 requests"), reviewed)
+
+
+def test_a_document_without_approval_has_none() -> None:
+    assert verify_approval(lld()) == Absent()
+    assert read_approval(lld()) is None
+    assert verify_approval("") == Absent()
+    broken = "x\n\n<!-- agentos:approval {nonsense} -->\n<!-- agentos:approval:end -->\n"
+    assert read_approval(broken) is None
+    assert isinstance(verify_approval(broken), Changed)
+
+
+def test_what_was_stamped_is_read_back() -> None:
+    read = read_approval(stamp_approval(lld(), APPROVAL))
+    assert read is not None
+    assert (read.log, read.issue_hash, read.approved_at) == (APPROVAL.log, "sha256:1", APPROVAL.approved_at)
+    assert json.loads(json.dumps(dict(read.sections)))["3. Requirements"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("---\nstatus: draft\n---\n# T\n", "---\nstatus: Done\n---\n# T\n"),
+        ("# T\n\n| Status | Draft |\n", "# T\n\n| Status | Done |\n"),
+        ("# T\n\n**Status**: Draft <!-- note -->\n", "# T\n\n**Status**: Done <!-- note -->\n"),
+        ("# T\n\ntext\n", "# T\n\ntext\n"),
+    ],
+)
+def test_the_status_is_set_where_it_stands(before: str, after: str) -> None:
+    assert with_status(before, "Done") == after
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=200))
+def test_any_text_can_be_stamped_and_verified(text: str) -> None:
+    assert isinstance(verify_approval(stamp_approval(text, APPROVAL)), Intact | Changed)
+    assert document_hash(stamp_approval(text, APPROVAL)) == document_hash(text)
