@@ -64,8 +64,8 @@ class LimitMemory:
         except (OSError, UnicodeDecodeError) as error:
             return self._set_aside(type(error).__name__)
         try:
-            return _checked(json.loads(text))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            return _checked(json.loads(text, parse_constant=_refuse))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             return self._set_aside(type(error).__name__)
 
     def _set_aside(self, problem: str) -> dict[str, Any]:
@@ -81,6 +81,10 @@ class LimitMemory:
                 f"{self._path} cannot be used ({problem}, {type(error).__name__}): limits start unknown"
             )
         return {}
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)  # NaN and Infinity are no times.
 
 
 def _checked(document: Any) -> dict[str, Any]:
@@ -113,7 +117,9 @@ def _check_model(model: Mapping[str, Any]) -> None:
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Two runs' knowledge of one key. A rejection stays until the secret changes or the user forgets it."""
     merged: dict[str, Any] = {**one, **other}
-    merged["last_used"] = max(one.get("last_used", 0.0), other.get("last_used", 0.0))
+    used = [record["last_used"] for record in (one, other) if "last_used" in record]
+    if used:
+        merged["last_used"] = max(used)
     models = {**one.get("models", {}), **other.get("models", {})}
     merged["models"] = {
         name: _merged_model(one.get("models", {}).get(name, {}), other.get("models", {}).get(name, {}))
@@ -130,15 +136,13 @@ def _merged_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
         merged |= {name: older[name] for name in ("kind", "until", "reason") if name in older}
     if older.get("never_resets") and "kind" in newer:
         merged["never_resets"] = True
-    for name in ("learned", "day"):
-        known = {tuple(entry[:2]): entry for entry in older.get(name, ())}
-        for entry in newer.get(name, ()):
-            former = known.get(tuple(entry[:2]))
-            known[tuple(entry[:2])] = (
-                max(former, entry, key=lambda item: item[-1]) if former and name == "day" else entry
-            )
-        if known:
-            merged[name] = list(known.values())
+    learned = {tuple(entry[:2]): entry for entry in (*older.get("learned", ()), *newer.get("learned", ()))}
+    if learned:
+        merged["learned"] = list(learned.values())
+    # Sorted by end and amount, the most used of the latest day comes last and stays.
+    days = sorted((*older.get("day", ()), *newer.get("day", ())), key=lambda entry: (entry[3], entry[2]))
+    if days:
+        merged["day"] = list({tuple(entry[:2]): entry for entry in days}.values())
     return merged
 
 
