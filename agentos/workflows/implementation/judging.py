@@ -1,0 +1,324 @@
+"""Judges test runs: red for the right reason, green enough, or going in circles (pure)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from agentos.workflows.implementation.test_report import CaseResult, FileCoverage, Outcome, SuiteReport
+
+# Exit codes of shells and of pytest that mean: the tests were not run.
+_NOT_RUN_EXIT_CODES: Final = {126: "the command cannot be executed", 127: "the command was not found"}
+_SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
+_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
+# What missing code looks like from a test; Failed is pytest's word for an exception that was not raised.
+_RIGHT_ERRORS: Final = frozenset({"AssertionError", "AttributeError", "NotImplementedError", "TypeError", "Failed"})
+_PROGRESS_ROUNDS: Final = 3
+_OUTPUT_TAIL_CHARACTERS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class WrongFailure:
+    """A test that fails, but not because the code is missing."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedVerdict:
+    """Whether new tests fail as they should before the code is written."""
+
+    failing_rightly: tuple[str, ...] = ()
+    wrong: tuple[WrongFailure, ...] = ()
+    passing_already: tuple[str, ...] = ()
+    """They prove nothing about the code to come: reported, not refused."""
+    problem: str | None = None
+    """Why the run as a whole cannot be judged."""
+
+    @property
+    def is_red(self) -> bool:
+        return self.problem is None and bool(self.failing_rightly) and not self.wrong
+
+    def words(self) -> str:
+        """One line."""
+        parts = [self.problem] if self.problem else []
+        parts += [f"{len(self.failing_rightly)} fail as they should"] if self.failing_rightly else []
+        for failure in self.wrong[:1]:
+            parts.append(f"{len(self.wrong)} for the wrong reason ({failure.id}: {failure.why})")
+        parts += [f"{len(self.passing_already)} pass already"] if self.passing_already else []
+        return "; ".join(parts)
+
+
+def judge_red(report: SuiteReport, *, modules_under_test: Collection[str] = ()) -> RedVerdict:
+    """Judge the first run of new tests.
+
+    `modules_under_test` are the dotted names the LLD adds or changes; a failing import of anything else is then a
+    missing dependency. Without them every failing import counts as missing code.
+    """
+    if problem := _run_problem(report):
+        return RedVerdict(problem=problem)
+    if report.cases is None:
+        whole = (report.command,)
+        return RedVerdict(failing_rightly=whole) if report.exit_code else RedVerdict(passing_already=whole)
+    if not report.cases:
+        return RedVerdict(problem="no test was collected")
+    rightly, wrong, passing = [], [], []
+    for case in report.cases:
+        if case.outcome is Outcome.PASSED:
+            passing.append(case.id)
+        elif why := _why_wrong(case, modules_under_test):
+            wrong.append(WrongFailure(case.id, why))
+        else:
+            rightly.append(case.id)
+    return RedVerdict(tuple(rightly), tuple(wrong), tuple(passing))
+
+
+def _run_problem(report: SuiteReport) -> str | None:
+    if report.timed_out:
+        return f"the tests did not finish in {report.seconds:.0f} s"
+    if report.exit_code is None:
+        return f"the tests crashed: {_tail(report.output)}"
+    if report.cases is None and report.exit_code in _NOT_RUN_EXIT_CODES:
+        return f"{_NOT_RUN_EXIT_CODES[report.exit_code]}: {_tail(report.output)}"
+    return None
+
+
+def _tail(output: str) -> str:
+    return " | ".join(line.strip() for line in output.splitlines() if line.strip())[-_OUTPUT_TAIL_CHARACTERS:]
+
+
+def _gist(message: str) -> str:
+    """The lines pytest marks as the error; they stand above pages of hints."""
+    marked = [line[1:] for line in message.splitlines() if line.startswith("E ")]
+    return _tail("\n".join(marked) or message)
+
+
+def _why_wrong(case: CaseResult, modules_under_test: Collection[str]) -> str | None:
+    """Why a failure says nothing about missing code, or None when it is the right kind."""
+    if case.outcome is Outcome.SKIPPED:
+        return "it is skipped"
+    error = case.error_type
+    if error in _SYNTAX_ERRORS:
+        return f"{error} in {case.raised_in or 'the test'}"
+    if error in _IMPORT_ERRORS:
+        return _why_import_wrong(case.missing_module, modules_under_test)
+    if error in _RIGHT_ERRORS:
+        return None
+    if error is None:
+        return f"it cannot be set up: {_gist(case.message)}"
+    if case.raised_in is not None and not is_test_file(case.raised_in):
+        return None
+    return f"{error} is raised by the test itself, not by the code under test"
+
+
+def _why_import_wrong(missing: str | None, modules_under_test: Collection[str]) -> str | None:
+    if not modules_under_test or missing is None:
+        return None
+    if any(_is_same_branch(missing, module) for module in modules_under_test):
+        return None
+    return f"it needs the module {missing}, which is not part of the change: is a dependency missing?"
+
+
+def _is_same_branch(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
+def is_test_file(path: str) -> bool:
+    """Whether a path is a test by pytest's own habit of naming them."""
+    name = PurePosixPath(path.replace("\\", "/")).name
+    return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+
+
+def module_name(path: str) -> str | None:
+    """The dotted name a Python file is imported by, a leading `src` left out; None for other files."""
+    pure = PurePosixPath(path)
+    if pure.suffix != ".py":
+        return None
+    parts = [*pure.parts[:-1], pure.stem]
+    parts = parts[1:] if parts[0] == "src" and len(parts) > 1 else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def defined_tests(path: str, source: str) -> tuple[str, ...]:
+    """The ids of the tests a Python file defines, read and not run; empty when it cannot be parsed."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple("::".join((path, *names)) for names in _test_names(tree.body, ()))
+
+
+def _test_names(body: Sequence[ast.stmt], classes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            yield (*classes, node.name)
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from _test_names(node.body, (*classes, node.name))
+
+
+@dataclass(frozen=True, slots=True)
+class GreenVerdict:
+    """Whether the work is done: every claim checked, and what could not be checked named."""
+
+    failing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Tests that must pass and were not run, or were skipped: a test that vanished is not a test that passed."""
+    shortfalls: Mapping[str, float] | None = None
+    """Changed files below the coverage target, with their percentage."""
+    coverage_percent: float | None = None
+    regressions: tuple[str, ...] = ()
+    """Tests of the project that passed before and do not now."""
+    unverified: tuple[str, ...] = ()
+    """Checks that could not run. Not verified is not passed."""
+    problem: str | None = None
+
+    @property
+    def is_green(self) -> bool:
+        return self.is_green_as_far_as_known and not self.unverified
+
+    @property
+    def is_green_as_far_as_known(self) -> bool:
+        return not (self.problem or self.failing or self.missing or self.shortfalls or self.regressions)
+
+    def words(self) -> str:
+        """One line."""
+        parts = [self.problem] if self.problem else []
+        for noun, ids in (
+            ("failing", self.failing),
+            ("not run", self.missing),
+            ("worse than before", self.regressions),
+        ):
+            parts += [f"{len(ids)} {noun} ({ids[0]})"] if ids else []
+        parts += [f"{path} is covered {percent:.0f} %" for path, percent in (self.shortfalls or {}).items()]
+        parts += [f"not verified: {check}" for check in self.unverified]
+        return "; ".join(parts) or "all tests pass"
+
+
+def judge_green(
+    report: SuiteReport,
+    *,
+    expected: Collection[str] = (),
+    changed_files: Collection[str] = (),
+    coverage_target: float | None = None,
+    suite_before: SuiteReport | None = None,
+    suite_after: SuiteReport | None = None,
+) -> GreenVerdict:
+    """Judge a run after the code was written.
+
+    `expected` are ids that must have passed (parameters may be left out). `suite_before` and `suite_after` are the
+    project's own suite without and with the change; without `suite_before` nothing is compared.
+    """
+    unverified = []
+    missing: tuple[str, ...] = ()
+    if report.cases is not None:
+        missing = _not_passed(expected, report)
+    elif expected:
+        unverified.append("which tests ran, since the command leaves no JUnit file")
+    covered = _coverage_of_changed(report.coverage, changed_files) if coverage_target is not None else {}
+    if covered is None:
+        unverified.append("coverage, since it could not be measured")
+    if suite_before is not None and suite_after is None:
+        unverified.append("the project's own suite, since it was not run again")
+    return GreenVerdict(
+        failing=tuple(sorted(report.failing)),
+        missing=missing,
+        shortfalls={
+            path: file.percent for path, file in (covered or {}).items() if file.percent < (coverage_target or 0)
+        },
+        coverage_percent=_total_percent(covered) if covered else None,
+        regressions=_regressions(suite_before, suite_after) if suite_before and suite_after else (),
+        unverified=tuple(unverified),
+        problem=_run_problem(report) or _silent_failure(report),
+    )
+
+
+def _silent_failure(report: SuiteReport) -> str | None:
+    if report.cases is not None and not report.cases:
+        return "no test was collected"
+    if report.exit_code and not report.failing:
+        return f"no test fails, yet the command ended with exit code {report.exit_code}: {_tail(report.output)}"
+    return None
+
+
+def _not_passed(expected: Collection[str], report: SuiteReport) -> tuple[str, ...]:
+    """Failing ones are not repeated here. A parametrised test counts when it ran with any parameters."""
+    ran = report.passed | report.failing
+    known = ran | {_without_parameters(case_id) for case_id in ran} | {case_id.partition("::")[0] for case_id in ran}
+    return tuple(sorted(case_id for case_id in set(expected) if case_id not in known))
+
+
+def _without_parameters(case_id: str) -> str:
+    return re.sub(r"\[.*\]$", "", case_id, flags=re.DOTALL)
+
+
+def _coverage_of_changed(
+    coverage: Mapping[str, FileCoverage] | None, changed_files: Collection[str]
+) -> dict[str, FileCoverage] | None:
+    measured = sorted(path for path in changed_files if path.endswith(".py") and not is_test_file(path))
+    if not measured:
+        return {}
+    if coverage is None:
+        return None
+    return {path: coverage[path] for path in measured if path in coverage}
+
+
+def _total_percent(covered: Mapping[str, FileCoverage]) -> float:
+    statements = sum(file.statements for file in covered.values())
+    missing = sum(len(file.missing_lines) for file in covered.values())
+    return 100.0 if not statements else 100.0 * (1 - missing / statements)
+
+
+def _regressions(before: SuiteReport, after: SuiteReport) -> tuple[str, ...]:
+    if before.cases is None or after.cases is None:
+        got_worse = before.exit_code == 0 and not after.is_success
+        return (after.command,) if got_worse else ()
+    return tuple(sorted((after.failing - before.failing) | (before.passed - after.passed)))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round of implementing came to."""
+
+    failing: frozenset[str]
+    coverage_percent: float | None = None
+    commit: str | None = None
+
+    @property
+    def score(self) -> tuple[int, float]:
+        """Lower is better: fewer failing tests first, then more coverage."""
+        return len(self.failing), -(self.coverage_percent or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stagnation:
+    """The rounds lead nowhere."""
+
+    reason: str
+
+
+def find_stagnation(rounds: Sequence[Round]) -> Stagnation | None:
+    """Whether to stop: the same tests fail twice in a row, or three rounds brought no progress."""
+    if len(rounds) >= 2 and rounds[-1].failing == rounds[-2].failing and rounds[-1].score >= rounds[-2].score:
+        count = len(rounds[-1].failing)
+        what = (
+            f"the same {count} tests fail"
+            if count > 1
+            else "the same test fails"
+            if count
+            else "coverage does not rise"
+        )
+        return Stagnation(f"{what} in rounds {len(rounds) - 1} and {len(rounds)}")
+    earlier, latest = rounds[:-_PROGRESS_ROUNDS], rounds[-_PROGRESS_ROUNDS:]
+    if earlier and min(latest_round.score for latest_round in latest) >= min(past.score for past in earlier):
+        return Stagnation(f"no progress in the last {_PROGRESS_ROUNDS} rounds")
+    return None
+
+
+def best_round(rounds: Sequence[Round]) -> int:
+    """The index of the round to keep: the first of the best."""
+    return min(range(len(rounds)), key=lambda index: rounds[index].score)
