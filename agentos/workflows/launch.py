@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Listener, Stamped, Warned
@@ -29,6 +30,7 @@ from agentos.workflows.parallel.emitter import Reporter
 from agentos.workflows.parallel.graph_run import GraphRun, RunSettings, claim_name, take_claims
 from agentos.workflows.parallel.key_desk import KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
+from agentos.workflows.parallel.shutdown import signals_handled
 from agentos.workflows.parallel.stream_sink import StreamSink
 from agentos.workflows.plan import Plan
 
@@ -75,6 +77,7 @@ class Launcher:
         self._request = request
         self._listener = listener
         self._run: GraphRun | None = None
+        self._has_begun = False
 
     def stop(self, reason: str, *, at_once: bool = False) -> None:
         if self._run is not None:
@@ -84,11 +87,12 @@ class Launcher:
         """Raises UsageError before anything starts, AgentosError when the run cannot keep its records."""
         request = self._request
         with ExitStack() as cleanup:
+            cleanup.enter_context(signals_handled(_interrupt))
             credentials = load_credentials()
             redactor = Redactor(credentials.secrets.values())
             loop = Loop()
             cleanup.callback(loop.close)
-            run_dir = _make_run_dir(cleanup)
+            run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
             claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
             output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
             run = GraphRun(
@@ -114,10 +118,10 @@ class Launcher:
                     run.announce(Warned(text=warning))
                 exit_code = run.execute()
             finally:
+                self._has_begun = run.has_begun
+                run.close()
                 output.close(is_stopping=run.is_stopping)
                 self._run = None
-            if not run.has_begun:
-                shutil.rmtree(run_dir, ignore_errors=True)
             prune(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
@@ -134,9 +138,16 @@ class Launcher:
             self._run.resume_output()
 
 
-def _make_run_dir(cleanup: ExitStack) -> Path:
+def _interrupt(_number: int) -> NoReturn:
+    """Until the run itself listens, every stop signal is a Ctrl+C: what there is so far is undone."""
+    raise KeyboardInterrupt
+
+
+def _make_run_dir(cleanup: ExitStack, is_used: Callable[[], bool]) -> Path:
+    """The run's folder, held as alive. A run that never began leaves none behind."""
     try:
         run_dir = create_run_dir(datetime.now(UTC))
+        cleanup.callback(_remove_unless, is_used, run_dir)
         cleanup.callback(os.close, hold_run_lock(run_dir))
     except OSError as error:
         raise AgentosError(
@@ -169,6 +180,11 @@ def _key_desk(
         max_wait_seconds=request.max_wait_seconds,
         on_reload=lambda changed: redactor.add(changed.secrets.values()),
     )
+
+
+def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:
+    if not is_used():
+        shutil.rmtree(run_dir, ignore_errors=True)
 
 
 def _settings(request: RunRequest, run_id: str, environment: Mapping[str, str]) -> RunSettings:

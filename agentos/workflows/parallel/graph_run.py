@@ -203,10 +203,14 @@ class GraphRun:
                 if self._load_failure is not None:
                     raise _load_error(self._load_failure)
             finally:
-                self._backend.close()
-                self._keys.close()
+                self.close()
                 self._finish()
         return self.exit_code
+
+    def close(self) -> None:
+        """Nothing of the run stays alive behind this call. For a caller that never comes to `execute`."""
+        self._backend.close()
+        self._keys.close()
 
     def request_stop(self, reason: str, *, at_once: bool = False, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
         """Nothing new starts; running items stop at the next safe point, or now. Safe from any thread."""

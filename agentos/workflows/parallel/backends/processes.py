@@ -102,9 +102,11 @@ class ProcessBackend:
         self._server_output = -1
         self._server_assembler = LineAssembler()
         self._is_paused = False
+        self._is_loaded = False
 
     def launch(self) -> None:
         """Start the fork server. It says `server_ready` or `server_failed` when it has loaded the graph."""
+        self._is_loaded = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         output_read, output_write = os.pipe()
         try:
@@ -192,7 +194,8 @@ class ProcessBackend:
             self._server = None
         if self._process is not None:
             try:
-                self._process.wait(timeout=4)
+                # One that still loads the graph does not listen yet, and may never.
+                self._process.wait(timeout=4 if self._is_loaded else 0)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -228,6 +231,7 @@ class ProcessBackend:
     def _take_fact(self, fact: dict[str, Any]) -> None:
         match fact.pop("kind"):
             case "ready":
+                self._is_loaded = True
                 self._events.server_ready(fact["input_keys"])
             case "failed":
                 self._read_server_output(0)
