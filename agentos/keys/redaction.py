@@ -1,0 +1,404 @@
+r"""Keeps secrets out of everything that is written: finds them by exact value, in every form they travel in.
+
+A secret's *forms* are its own text and what common encoders make of it. They are looked for in the text without its
+line breaks, so that wrapped base64 or a narrow terminal hide nothing. Every character of a form becomes `*` and line
+breaks stay, so lengths, lines and the framing around the text stay as they were.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+SHORTEST_SECRET = 6
+"""Anything shorter is not masked: it is no key, and masking it would eat ordinary words."""
+MOST_SHOWN = 3
+"""How many characters of the beginning of a secret may be shown, when it is unknown whether the rest will follow."""
+
+_BREAKS = b"\r\n"
+_MASK_TABLE = bytes(byte if byte in _BREAKS else ord("*") for byte in range(256))
+_LINE = re.compile(rb"[^\r\n]+")
+_TEXT_CHARACTER = re.compile(r"[^\r\n]")
+_PERCENT_CODE = re.compile(r"%[0-9A-F]{2}")
+_UNICODE_ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
+_ALPHANUMERIC = frozenset(byte for byte in range(128) if chr(byte).isalnum())
+_LONGEST_NEEDLE = 24
+_LONGEST_GRAM = 8
+_MOST_HELD_BYTES = 4096
+
+Span = tuple[int, int]
+
+
+class Redactor:
+    """Masks a set of secrets that may grow. Safe to use from several threads.
+
+    All masking keeps the length: bytes for `redact`, characters for `redact_text`. Secrets that overlap, or of which
+    one begins another, are each masked in full. Secrets of fewer than `SHORTEST_SECRET` characters are ignored.
+    """
+
+    __slots__ = ("_index", "_secrets")
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: frozenset[str] = frozenset()
+        self._index: _Index | None = None
+        self.add(secrets)
+
+    def __repr__(self) -> str:
+        return f"<Redactor of {len(self._secrets)} secrets>"
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Mask these as well from now on. Nothing is ever forgotten: a replaced key may still be printed."""
+        wanted = self._secrets | {secret for secret in map(str.strip, secrets) if len(secret) >= SHORTEST_SECRET}
+        if wanted != self._secrets:
+            self._index = _Index.of({form for secret in wanted for form in forms_of(secret)})
+            self._secrets = wanted
+
+    def redact(self, data: bytes, *, is_cut: bool = False) -> bytes:
+        """Mask every form of every secret. `data` itself is returned when there is none.
+
+        `is_cut` says that the data may stop in the middle of a secret: a beginning of more than `MOST_SHOWN`
+        characters at its very end is masked too.
+        """
+        index = self._index
+        return data if index is None else _mask(data, index.spans(data, is_cut=is_cut))
+
+    def redact_text(self, text: str, *, is_cut: bool = False) -> str:
+        """Like `redact`, for text."""
+        index = self._index
+        if index is None:
+            return text
+        data = text.encode(errors="surrogatepass")
+        pieces: list[str] = []
+        done = 0
+        # Forms are whole characters, so their borders never fall inside of one.
+        for start, end in index.spans(data, is_cut=is_cut):
+            pieces.append(data[done:start].decode(errors="surrogatepass"))
+            pieces.append(_TEXT_CHARACTER.sub("*", data[start:end].decode(errors="surrogatepass")))
+            done = end
+        if not pieces:
+            return text
+        return "".join(pieces) + data[done:].decode(errors="surrogatepass")
+
+
+class StreamRedactor:
+    """Redacts a stream that comes in chunks.
+
+    All that `feed` and `flush` return is, put together, `redact(whole, is_cut=True)`, however the whole was cut into
+    chunks. Only an ending that may be the beginning of a secret is held back; other text passes at once.
+    """
+
+    __slots__ = ("_covered", "_redactor", "_shown", "_tail")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        # The ending that may go on to be a secret, and how many bytes of it are out already.
+        self._tail = b""
+        self._shown = 0
+        # How many bytes of the tail belong to a secret that began before it.
+        self._covered = 0
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether there is text that waits for what follows it."""
+        return len(self._tail) > self._shown
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take what was read and return what is certain by now, possibly nothing."""
+        index = self._redactor._index
+        if index is None:
+            return chunk
+        data = self._tail + chunk
+        spans = self._with_covered(index.spans(data))
+        hold_from = _start_of_last(data, index.unfinished_length(data))
+        safe = _mask(data, spans)[self._shown : hold_from]
+        # What starts inside of the tail is found again with the next chunk.
+        self._covered = max((end - hold_from for start, end in spans if start < hold_from < end), default=0)
+        self._shown = max(0, self._shown - hold_from)
+        self._tail = data[hold_from:]
+        if len(self._tail) > max(_MOST_HELD_BYTES, 2 * index.longest):
+            # Almost nothing but line breaks: no memory for whoever prints them without an end.
+            safe += self._release([(0, len(self._tail))])
+        return safe
+
+    def flush_partial(self) -> bytes:
+        """Return what is held back, unless that would show more than `MOST_SHOWN` characters of a secret.
+
+        For a prompt, which must be seen though nothing follows. If the rest of a secret does follow, that rest is
+        masked.
+        """
+        index = self._redactor._index
+        if index is None or not self.is_holding:
+            return b""
+        spans = self._with_covered(index.spans(self._tail))
+        if _exposed_length(self._tail, spans) > MOST_SHOWN:
+            return b""
+        return self._release(spans)
+
+    def flush(self) -> bytes:
+        """Return the rest: the stream has ended. The beginning of a secret is masked in it like a whole one."""
+        is_long = len(_without_breaks(self._tail)) > MOST_SHOWN
+        rest = self._release([(0, len(self._tail) if is_long else self._covered)])
+        self._tail, self._shown = b"", 0
+        return rest
+
+    def _with_covered(self, spans: list[Span]) -> list[Span]:
+        return _merged([(0, self._covered), *spans]) if self._covered else spans
+
+    def _release(self, spans: list[Span]) -> bytes:
+        """Give the tail out, and remember its characters for the match that may come."""
+        out = _mask(self._tail, spans)[self._shown :]
+        self._tail = _without_breaks(self._tail)
+        self._shown = len(self._tail)
+        self._covered = 0
+        return out
+
+
+def redact_record(value: Any, redactor: Redactor) -> Any:
+    """Copy JSON-like data with every text in it redacted, the keys of dictionaries too."""
+    match value:
+        case str():
+            return redactor.redact_text(value)
+        case bytes():
+            return redactor.redact(value)
+        case dict():
+            return {redact_record(key, redactor): redact_record(entry, redactor) for key, entry in value.items()}
+        case list():
+            return [redact_record(entry, redactor) for entry in value]
+        case tuple():
+            return tuple(redact_record(entry, redactor) for entry in value)
+        case _:
+            return value
+
+
+def forms_of(secret: str) -> set[bytes]:
+    """The secret as it may be met in text without line breaks: plain, escaped, quoted for URLs, hex and base64."""
+    texts = {secret, *_escaped(secret), *_url_quoted(secret)}
+    raw = secret.encode(errors="surrogatepass")
+    for encoded in _base64_cores(raw):
+        texts |= {encoded, encoded.translate(str.maketrans("+/", "-_")), *_url_quoted(encoded)}
+    texts |= {raw.hex(), raw.hex().upper()}
+    return {_without_breaks(text.encode(errors="surrogatepass")) for text in texts}
+
+
+def _escaped(secret: str) -> Iterator[str]:
+    """Inside of JSON, once and twice, of Python literals and of HTML."""
+    for is_ascii in (True, False):
+        once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        for form in (once, once.replace("/", r"\/"), _UNICODE_ESCAPE.sub(_upper_digits, once)):
+            yield form
+            yield json.dumps(form)[1:-1]
+    yield repr(secret)[1:-1]
+    yield repr(secret.encode(errors="surrogatepass"))[2:-1]
+    html = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    yield html
+    yield html.replace('"', "&quot;").replace("'", "&#x27;")
+    yield html.replace('"', "&#34;").replace("'", "&#39;")
+
+
+def _upper_digits(escape: re.Match[str]) -> str:
+    return r"\u" + escape[0][2:].upper()
+
+
+def _url_quoted(text: str) -> Iterator[str]:
+    """As path, query and form encoders of Python, browsers and curl write it, in both cases of hex digits."""
+    quoted = [quote(text, safe=safe, errors="surrogatepass") for safe in ("", "/", "!*'()", ";,/?:@&=+$!*'()#")]
+    for form in (*quoted, quote_plus(text, errors="surrogatepass")):
+        yield form
+        yield _PERCENT_CODE.sub(lambda code: code[0].lower(), form)
+
+
+def _base64_cores(raw: bytes) -> Iterator[str]:
+    """The base64 characters that `raw` alone decides, wherever it stands in a longer text that is encoded.
+
+    A byte's bits reach into two characters, so there are three ways to begin, and the characters at the borders
+    depend on the neighbours too. Where nothing follows, the last of them is decided as well.
+    """
+    for bytes_before in range(3):
+        encoded = base64.b64encode(bytes(bytes_before) + raw).decode().rstrip("=")
+        first = -(-bytes_before * 8 // 6)
+        yield encoded[first : (bytes_before + len(raw)) * 8 // 6]
+        yield encoded[first:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    """Finds any of many forms in one pass that almost never stops.
+
+    Every form has a long run of *word* bytes (letters and digits). The pass maps word bytes to 1 and others to 0 and
+    looks for runs of that length, which ordinary text hardly has. Inside such a run it looks up every `stride`-th
+    gram, a few bytes: each form is filed under as many grams in a row, so one of them is always looked up.
+    """
+
+    word_table: bytes
+    needle: bytes
+    stride: int
+    gram_length: int
+    grams: dict[bytes, list[tuple[bytes, int]]]
+    """The forms that contain a gram, with its place in them."""
+    beginnings: dict[bytes, list[bytes]]
+    """The forms by their first byte and by their first two."""
+    form_table: bytes
+    """Maps to 0 the bytes that are in no form."""
+    longest: int
+
+    @classmethod
+    def of(cls, forms: set[bytes]) -> _Index | None:
+        if not forms:
+            return None
+        words = set(_ALPHANUMERIC)
+        for form in forms:
+            if _longest_run(form, words)[1] < SHORTEST_SECRET:
+                words.update(form)
+        windows = {form: _longest_run(form, words) for form in forms}
+        length = min(_LONGEST_NEEDLE, *(length for _, length in windows.values()))
+        gram_length = min(_LONGEST_GRAM, length // 2)
+        stride = length - gram_length + 1
+        grams: dict[bytes, list[tuple[bytes, int]]] = {}
+        beginnings: dict[bytes, list[bytes]] = {}
+        for form, (start, _) in windows.items():
+            for place in range(start, start + stride):
+                grams.setdefault(form[place : place + gram_length], []).append((form, place))
+            beginnings.setdefault(form[:1], []).append(form)
+            beginnings.setdefault(form[:2], []).append(form)
+        return cls(
+            word_table=_membership(words),
+            needle=b"\1" * length,
+            stride=stride,
+            gram_length=gram_length,
+            grams=grams,
+            beginnings=beginnings,
+            form_table=_membership(set().union(*forms)),
+            longest=max(map(len, forms)),
+        )
+
+    def spans(self, data: bytes, *, is_cut: bool = False) -> list[Span]:
+        """Where `data` has to be masked: in order, apart from each other, line breaks inside of them included."""
+        spans = self._whole_forms(data)
+        if is_cut and (length := self.unfinished_length(data)) > MOST_SHOWN:
+            spans = _merged([*spans, (_start_of_last(data, length), len(data))])
+        return spans
+
+    def unfinished_length(self, data: bytes) -> int:
+        """How many characters at the end of `data`, line breaks not counted, may be the beginning of a form."""
+        tail = _last_characters(data, self.longest - 1)
+        for start in range(tail.translate(self.form_table).rfind(b"\0") + 1, len(tail)):
+            forms = self.beginnings.get(tail[start : start + 2])
+            if forms:
+                ending = tail[start:]
+                if any(len(form) > len(ending) and form.startswith(ending) for form in forms):
+                    return len(ending)
+        return 0
+
+    def _whole_forms(self, data: bytes) -> list[Span]:
+        words = data.translate(self.word_table, _BREAKS)
+        start = words.find(self.needle)
+        if start < 0:
+            return []
+        text = _without_breaks(data)
+        needle, stride, gram_length, grams = self.needle, self.stride, self.gram_length, self.grams
+        places: list[int] = []
+        while start >= 0:
+            end = words.find(b"\0", start)
+            end = len(words) if end < 0 else end
+            places += [
+                place
+                for place in range(start, end - gram_length + 1, stride)
+                if text[place : place + gram_length] in grams
+            ]
+            start = words.find(needle, end)
+        return _with_breaks(_merged([span for place in places for span in self._forms_at(text, place)]), data)
+
+    def _forms_at(self, text: bytes, place: int) -> Iterator[Span]:
+        for form, place_in_form in self.grams[text[place : place + self.gram_length]]:
+            start = place - place_in_form
+            if start >= 0 and text.startswith(form, start):
+                yield start, start + len(form)
+
+
+def _membership(members: set[int]) -> bytes:
+    """A translation table: 1 for these bytes, 0 for others."""
+    return bytes(byte in members for byte in range(256))
+
+
+def _longest_run(form: bytes, words: set[int]) -> tuple[int, int]:
+    """Start and length of the longest stretch of word bytes."""
+    best = (0, 0)
+    start = 0
+    for place, byte in enumerate(form):
+        if byte not in words:
+            start = place + 1
+        elif place + 1 - start > best[1]:
+            best = (start, place + 1 - start)
+    return best
+
+
+def _without_breaks(data: bytes) -> bytes:
+    return data.translate(None, _BREAKS)
+
+
+def _last_characters(data: bytes, count: int) -> bytes:
+    """The last `count` bytes that are not line breaks, or all there are."""
+    tail = _without_breaks(data[-2 * count :])
+    if len(tail) < count < len(data):
+        tail = _without_breaks(data)
+    return tail[-count:]
+
+
+def _start_of_last(data: bytes, count: int) -> int:
+    """Where the last `count` bytes that are not line breaks begin; there are as many."""
+    start = len(data)
+    while count:
+        start -= 1
+        count -= data[start] not in _BREAKS
+    return start
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _with_breaks(spans: list[Span], data: bytes) -> list[Span]:
+    """Translate places in the text without line breaks to places in `data`."""
+    if not spans:
+        return spans
+    line_starts: list[int] = []
+    shifts: list[int] = []
+    length = 0
+    for line in _LINE.finditer(data):
+        line_starts.append(length)
+        shifts.append(line.start() - length)
+        length += line.end() - line.start()
+
+    def place(text_place: int) -> int:
+        return text_place + shifts[bisect_right(line_starts, text_place) - 1]
+
+    return [(place(start), place(end - 1) + 1) for start, end in spans]
+
+
+def _mask(data: bytes, spans: list[Span]) -> bytes:
+    if not spans:
+        return data
+    pieces: list[bytes] = []
+    done = 0
+    for start, end in spans:
+        pieces += data[done:start], data[start:end].translate(_MASK_TABLE)
+        done = end
+    return b"".join((*pieces, data[done:]))
+
+
+def _exposed_length(data: bytes, spans: list[Span]) -> int:
+    """How many characters, line breaks not counted, the spans leave readable."""
+    masked = sum(len(_without_breaks(data[start:end])) for start, end in spans)
+    return len(_without_breaks(data)) - masked
