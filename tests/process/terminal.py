@@ -1,0 +1,96 @@
+"""The installed command on a real pseudo-terminal: what it draws can be read, keys can be typed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import threading
+from typing import Self
+
+from harness import AGENTOS, DEADLINE_SECONDS, Sandbox, eventually
+
+
+class Terminal:
+    """As a context manager: starts the command in a session of its own that the terminal controls, and ends it."""
+
+    def __init__(
+        self, sandbox: Sandbox, *arguments: str, columns: int = 100, rows: int = 30, env: dict[str, str] | None = None
+    ) -> None:
+        self._master, slave = pty.openpty()
+        self._drawn = bytearray()
+        self._is_hung_up = False
+        self.resize(columns, rows)
+        environment = {**sandbox.environment, "TERM": "xterm-256color", **(env or {})}
+        for name in ("COLUMNS", "LINES", *(() if env and "NO_COLOR" in env else ("NO_COLOR",))):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [str(AGENTOS), *arguments],
+            cwd=sandbox.project,
+            env=environment,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(slave)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(DEADLINE_SECONDS)
+        if not self._is_hung_up:
+            os.close(self._master)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def hang_up(self) -> None:
+        """The window is closed."""
+        self._is_hung_up = True
+        # As long as anybody is inside a read, the terminal is there.
+        self._reader.join(DEADLINE_SECONDS)
+        os.close(self._master)
+
+    def drawn(self) -> bytes:
+        """Every byte so far."""
+        return bytes(self._drawn)
+
+    def text(self) -> str:
+        return self.drawn().decode(errors="replace")
+
+    def wait_for(self, text: str) -> None:
+        eventually(lambda: text in self.text(), f"{text!r} on the terminal")
+
+    def wait(self, seconds: float = DEADLINE_SECONDS) -> int:
+        """The exit code, once everything drawn has been read."""
+        code = self.process.wait(seconds)
+        if not self._is_hung_up:
+            self._reader.join(seconds)
+        return code
+
+    def _read(self) -> None:
+        while not self._is_hung_up:
+            if not select.select([self._master], [], [], 0.05)[0]:
+                continue
+            try:
+                data = os.read(self._master, 1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            self._drawn += data
