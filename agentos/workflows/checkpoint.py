@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import struct
@@ -10,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentos.errors import AgentosError
 from agentos.paths import checkpoints_dir
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
+_NODE_PATH_PREFIX = "~__pregel_pull, "
 
 # The write-ahead log, as https://www.sqlite.org/fileformat2.html#walformat has it.
 _LOG_HEADER_BYTES = 32
@@ -38,7 +41,6 @@ class Peek:
     resumes_after: str | None
     """The last finished node; None when none has finished."""
     input_hash: str | None
-    parked: bool = False
 
 
 def path_for(project_dir: Path, workflow: str, item_id: str) -> Path:
@@ -122,6 +124,41 @@ class ItemDatabase:
             return False
         return bool(self.connection.execute("SELECT 1 FROM checkpoints LIMIT 1").fetchone())
 
+    def park(self, questions: list[Any]) -> None:
+        """The item waits for a person's answer to what it asks now."""
+        visit = int((self._parked() or {}).get("visit", 0)) + 1
+        self.put(
+            "parked", json.dumps({"step": self._newest_step(), "visit": visit, "questions": questions}, default=str)
+        )
+
+    def questions(self) -> list[Any] | None:
+        """What a parked item asks; None when it is not parked."""
+        parked = self._parked()
+        return parked["questions"] if parked else None
+
+    def put_answer(self, answer: Any) -> None:
+        """A person's answer to what the item asks now. A later one replaces it until the item goes on."""
+        parked = self._parked() or {}
+        self.put("answer", json.dumps({"step": parked["step"], "visit": parked["visit"], "answer": answer}))
+
+    def answer(self) -> Any | None:
+        """The answer to what the item asks now. Kept until it has moved on: a kill in between loses nothing."""
+        parked, stored = self._parked(), json.loads(self.get("answer") or "null")
+        is_current = parked and stored and (stored["step"], stored["visit"]) == (parked["step"], parked["visit"])
+        return stored["answer"] if is_current else None
+
+    def _parked(self) -> dict[str, Any] | None:
+        """What was noted when the item parked, if it has not gone on since."""
+        parked: dict[str, Any] | None = json.loads(self.get("parked") or "null")
+        return parked if parked and parked["step"] == self._newest_step() else None
+
+    def _newest_step(self) -> str | None:
+        if not self.has_checkpoint():
+            return None
+        newest = "SELECT checkpoint_id FROM checkpoints WHERE checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1"
+        row = self.connection.execute(newest).fetchone()
+        return str(row[0]) if row else None
+
     def resumes_after(self) -> str | None:
         return _last_finished_node(self.connection)
 
@@ -157,7 +194,7 @@ def peek(db_path: Path) -> Peek | None:
         try:
             connection.deserialize(image)
             rows = dict(connection.execute("SELECT name, value FROM agentos_item"))
-            return Peek(_last_finished_node(connection), rows.get("input_hash"), rows.get("parked") == "yes")
+            return Peek(_last_finished_node(connection), rows.get("input_hash"))
         except (sqlite3.Error, OverflowError):
             return None
 
@@ -177,15 +214,20 @@ def kept_outputs(db_path: Path) -> list[str]:
 
 
 def _last_finished_node(connection: sqlite3.Connection) -> str | None:
-    """LangGraph notes each task's writes under the checkpoint it started from; its path ends in the node's name."""
+    """LangGraph notes each task's writes under the checkpoint it started from; a node's path ends in its name.
+
+    Tasks made by `Send` have a number for a path: the node that sent them is named instead.
+    """
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"checkpoints", "writes"} <= tables:
         return None
     row = connection.execute(
-        "SELECT w.task_path FROM writes w WHERE w.checkpoint_ns = '' AND w.task_path NOT LIKE '%\\_\\_start\\_\\_' "
-        "ESCAPE '\\' AND w.channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY w.checkpoint_id DESC, w.rowid DESC LIMIT 1"
+        "SELECT substr(task_path, length(?1) + 1) FROM writes "
+        "WHERE checkpoint_ns = '' AND substr(task_path, 1, length(?1)) = ?1 AND task_path <> ?1 || '__start__' "
+        "AND channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY checkpoint_id DESC, rowid DESC LIMIT 1",
+        (_NODE_PATH_PREFIX,),
     ).fetchone()
-    return str(row[0]).rpartition(", ")[2] if row else None
+    return str(row[0]) if row else None
 
 
 def _read_image(db_path: Path) -> bytes:
