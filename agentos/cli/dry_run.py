@@ -6,6 +6,7 @@ import heapq
 import json
 import statistics
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ def show(
     fresh: bool = False,
     as_json: bool = False,
     label_prefix: str = "",
+    reasons: Mapping[str, str] | None = None,
+    skipped: Sequence[tuple[str, str]] = (),
 ) -> int:
     """Print the plan in the order items would start. Returns the exit code."""
     typical = past_durations(project_dir, workflow)
@@ -36,11 +39,14 @@ def show(
             "count": len(entries),
             "parallel": parallel,
             "estimated_seconds": None if estimate is None else round(estimate, 1),
-            "items": entries,
+            "items": [entry | {"reason": (reasons or {}).get(entry["id"])} for entry in entries],
+            "skipped": [{"id": item_id, "reason": reason} for item_id, reason in skipped],
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return 0
-    sys.stdout.write("\n".join(_lines(entries, parallel, estimate, len(typical), label_prefix)) + "\n")
+    lines = _lines(entries, parallel, estimate, len(typical), label_prefix)
+    lines += [f"Left alone: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 

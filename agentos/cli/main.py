@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentos import __version__
-from agentos.cli import run, runs
+from agentos.cli import issue, lint, lld, run, runs
 from agentos.errors import AgentosError, ExitCode
 
-_COMMANDS = (run, runs)
+_COMMANDS = (lld, issue, run, runs, lint)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -39,6 +39,15 @@ def help_formatter() -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
+    return guarded(lambda: arguments.handler(arguments))
+
+
+def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str] | None) -> int:
+    """A subcommand under a name of its own, as a console script."""
+    parser = argparse.ArgumentParser(prog=name)
+    parser.add_argument("--version", action="version", version=f"agentos {__version__}")
+    add_options(parser)
+    arguments = parser.parse_args(argv)
     return guarded(lambda: arguments.handler(arguments))
 
 

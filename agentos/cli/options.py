@@ -79,7 +79,7 @@ def add_parallel_options(parser: argparse.ArgumentParser) -> None:
         const=DEFAULT_PARALLELISM,
         default=1,
         metavar="N",
-        help=f"run N items at once (without N: {DEFAULT_PARALLELISM}; most: {MAX_PARALLELISM}; default: 1, one by one)",
+        help=f"run N items at once (without N: {DEFAULT_PARALLELISM}; most {MAX_PARALLELISM}; default 1)",
     )
     parser.add_argument(
         "--dry-run",
@@ -135,7 +135,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--max-wait",
         type=time_span,
         metavar="TIME",
-        help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait as long as it takes)",
+        help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait)",
     )
     parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
 

@@ -21,6 +21,7 @@ from typing import Any, TypedDict
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 
 from agentos.errors import UsageError
 from agentos.workflows.checkpoint import synced, unwritable_is_a_fault
@@ -142,23 +143,27 @@ class Execution:
     """Nodes whose results are on disk and that nobody has collected yet: name and seconds."""
     final_state: Any = None
     is_parked: bool = False
+    questions: list[Any] = field(default_factory=list)
+    """What a parked item asks a person."""
     _in_flight: dict[str, tuple[str, float]] = field(default_factory=dict)
     _unsaved: list[tuple[str, float]] = field(default_factory=list)
 
-    def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None]) -> None:
-        """Run to the end or to an interrupt. `None` goes on from the last checkpoint."""
+    def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
+        """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
+        begin: Any = initial_state if answer is None else Command(resume=answer)
         compiled = self.graph.compile(checkpointer=ItemCheckpointer(self.connection))
         config: Any = {"configurable": {"thread_id": self.item_id}}
         options: Any = {"stream_mode": "tasks", "durability": "sync"}
         if _has_async_nodes(self.graph):
-            asyncio.run(self._run_async(compiled.astream(initial_state, config, **options), announce))
+            asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce))
         else:
-            for payload in compiled.stream(initial_state, config, **options):
+            for payload in compiled.stream(begin, config, **options):
                 self._take(payload, announce)
         self._settle()
         snapshot = compiled.get_state(config)
         self.final_state = snapshot.values
         self.is_parked = bool(snapshot.next)
+        self.questions = [waiting.value for waiting in snapshot.interrupts]
 
     async def _run_async(self, stream: Any, announce: Callable[[str], None]) -> None:
         async for payload in stream:

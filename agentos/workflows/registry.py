@@ -22,7 +22,10 @@ class Workflow:
     label_prefix: str
 
 
-WORKFLOWS: dict[str, Workflow] = {}
+WORKFLOWS: dict[str, Workflow] = {
+    "lld": Workflow("lld", "agentos.workflows.lld.graph:graph", "LLD-"),
+    "issue": Workflow("issue", "agentos.workflows.issue.graph:graph", "ISSUE-"),
+}
 
 
 def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, parallel: int) -> RunRequest:

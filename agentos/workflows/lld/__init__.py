@@ -1,1 +1,1 @@
-"""The LLD workflow: from an issue to a reviewed low-level design."""
+"""The LLD workflow: an issue becomes a reviewed low-level design."""

@@ -221,7 +221,10 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> 
             channel.ask_to_start(node, running.collect_finished())
             set_call_context(workflow=start.workflow, item=start.item_id, node=node)
 
-        execution.run(initial_state, announce)
+        answer = database.answer()
+        if database.questions() is not None and answer is None:
+            return ItemDone(outcome="awaiting_review", reason="", finished=[], outputs=[], is_parked=True)
+        execution.run(initial_state, announce, answer=answer)
         return _done(execution, database)
     except BaseException as error:
         # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
@@ -267,7 +270,7 @@ def _done(execution: Execution, database: ItemDatabase) -> UpMessage:
 
     finished = execution.collect_finished()
     if execution.is_parked:
-        database.put("parked", "yes")
+        database.park(execution.questions)
         return ItemDone(outcome="awaiting_review", reason="", finished=finished, outputs=[], is_parked=True)
     outcome = state_value(execution.final_state, "outcome")
     reason = state_value(execution.final_state, "reason") or ""

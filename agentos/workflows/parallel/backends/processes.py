@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentos.keys.redaction import Redactor
+from agentos.keys.redaction import Redactor, StreamRedactor, redact_record
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.backends import forkserver
 from agentos.workflows.parallel.loop import READ, WRITE, Loop, Timer
@@ -67,6 +67,7 @@ class _Worker:
     item_id: str
     control: socket.socket
     output_fd: int
+    redactor: StreamRedactor
     pid: int | None = None
     kill_wanted: bool = False
     lines: LineBuffer = field(default_factory=LineBuffer)
@@ -100,6 +101,7 @@ class ProcessBackend:
         self._process: subprocess.Popen[bytes] | None = None
         self._server: socket.socket | None = None
         self._server_output = -1
+        self._server_redactor = StreamRedactor(self._redactor)
         self._server_assembler = LineAssembler()
         self._is_paused = False
         self._is_loaded = False
@@ -139,7 +141,7 @@ class ProcessBackend:
             fcntl.fcntl(output_write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         ours.setblocking(False)
         os.set_blocking(output_read, False)
-        worker = _Worker(message.item_id, ours, output_read)
+        worker = _Worker(message.item_id, ours, output_read, StreamRedactor(self._redactor))
         self._workers[message.item_id] = worker
         request = json.dumps({"kind": "start", "item_id": message.item_id}).encode()
         try:
@@ -235,7 +237,7 @@ class ProcessBackend:
                 self._events.server_ready(fact["input_keys"])
             case "failed":
                 self._read_server_output(0)
-                self._events.server_failed(ServerFailed(**fact))
+                self._events.server_failed(ServerFailed(**redact_record(fact, self._redactor)))
             case "started":
                 self._started(fact["item_id"], fact["pid"])
             case "not_started":
@@ -289,7 +291,10 @@ class ProcessBackend:
                 data = os.read(self._server_output, _READ_BYTES)
             except BlockingIOError:
                 return
-            block = self._server_assembler.feed(data) if data else self._server_assembler.finish()
+            if data:
+                block = self._server_assembler.feed(self._server_redactor.feed(data))
+            else:
+                block = self._server_assembler.feed(self._server_redactor.flush()) + self._server_assembler.finish()
             if block:
                 self._events.server_said(clean_block(block, keep_colour=False))
             if not data:
@@ -339,6 +344,7 @@ class ProcessBackend:
             for message in messages:
                 # What it wrote before this message is shown before it.
                 self._read_output(worker)
+                self._show(worker, worker.assembler.feed(worker.redactor.flush_partial()))
                 self._events.worker_said(worker.item_id, message)
 
     def _watch_output(self, worker: _Worker) -> None:
@@ -358,7 +364,7 @@ class ProcessBackend:
                 self._close_output(worker)
                 break
             taken += len(data)
-            self._show(worker, worker.assembler.feed(data))
+            self._show(worker, worker.assembler.feed(worker.redactor.feed(data)))
             if self._is_paused and not to_the_end:
                 break
         if taken:
@@ -372,10 +378,12 @@ class ProcessBackend:
         if worker.prompt_timer is not None:
             worker.prompt_timer.cancel()
             worker.prompt_timer = None
-        if worker.assembler.has_partial:
-            worker.prompt_timer = self._loop.after(
-                _PROMPT_SECONDS, lambda: self._show(worker, worker.assembler.flush_partial())
-            )
+        if worker.assembler.has_partial or worker.redactor.is_holding:
+            worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_unfinished(worker))
+
+    def _show_unfinished(self, worker: _Worker) -> None:
+        lines = worker.assembler.feed(worker.redactor.flush_partial())
+        self._show(worker, lines + worker.assembler.flush_partial())
 
     def _close_output(self, worker: _Worker) -> None:
         if worker.output_fd >= 0:
@@ -387,7 +395,7 @@ class ProcessBackend:
         """Everything it said and wrote comes first; nobody is left who could add to it."""
         self._read_control(worker)
         self._read_output(worker, to_the_end=True)
-        self._show(worker, worker.assembler.finish())
+        self._show(worker, worker.assembler.feed(worker.redactor.flush()) + worker.assembler.finish())
         self._forget(worker)
         self._events.worker_gone(worker.item_id, end)
 

@@ -1,0 +1,202 @@
+"""Settings: flags win over the environment, the environment over `agentos.toml`, that over defaults.
+
+The one place that reads `agentos.toml`. Flags reach workers as environment variables, so that a worker and its
+coordinator always see the same settings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import UsageError
+
+FILE_NAME = "agentos.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    issues: str = "docs/issues"
+    """A folder of Markdown files, or `github:owner/repo?label=ready`."""
+    briefs: str = "ideas/active"
+    briefs_done: str = "ideas/done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    lld_dir: str = "docs/lld/active"
+    lld_done_dir: str = "docs/lld/done"
+    reports_dir: str = "docs/reports"
+    lineage: str = ""
+    """A folder in the repository; empty keeps drafts and verdicts under AGENTOS_HOME."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    drafter: str = ""
+    reviewer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    parallel: int = 1
+    max_rounds: int = 5
+    context_tokens: int = 6000
+    lease_keep_days: int = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    gate: str = "none"
+    """`none`, `draft`, `verdict` or `all`: where a person decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implementation:
+    test: str = ""
+    """The command that runs the tests; empty means pytest."""
+    base: str = "HEAD"
+    coverage_target: int = 90
+    max_rounds: int = 5
+    test_timeout_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workstreams:
+    dir: str = ""
+    """Where worktrees are made; empty means under AGENTOS_HOME."""
+    copy: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a project may set. Unknown names are refused: a typo must not pass for a default."""
+
+    sources: Sources = Sources()
+    documents: Documents = Documents()
+    models: Models = Models()
+    limits: Limits = Limits()
+    review: Review = Review()
+    implementation: Implementation = Implementation()
+    workstreams: Workstreams = Workstreams()
+    provider_urls: Mapping[str, str] = field(default_factory=dict)
+    """Provider to base URL."""
+
+
+_SHORT_VARIABLES = {
+    "AGENTOS_DRAFTER": ("models", "drafter"),
+    "AGENTOS_REVIEWER": ("models", "reviewer"),
+    "AGENTOS_REVIEW": ("review", "gate"),
+    "AGENTOS_MAX_ROUNDS": ("limits", "max_rounds"),
+}
+_GATES = ("none", "draft", "verdict", "all")
+
+
+def load_settings(project_dir: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings that hold in a project. Raises UsageError with the file, the name and the fix."""
+    settings = Settings()
+    path = project_dir / FILE_NAME
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        document = {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{FILE_NAME}: not valid TOML: {error}.") from None
+    except OSError as error:
+        raise UsageError(f"{FILE_NAME} cannot be read: {error.strerror}.") from None
+    for name, values in document.items():
+        settings = _with_section(settings, name, values)
+    settings = _with_environment(settings, os.environ if environ is None else environ)
+    if settings.review.gate not in _GATES:
+        raise UsageError(f"review.gate is {settings.review.gate!r}: use one of {', '.join(_GATES)}.")
+    return settings
+
+
+def _with_section(settings: Settings, name: str, values: Any) -> Settings:
+    if name == "providers":
+        return replace(settings, provider_urls=_provider_urls(values))
+    sections = [known.name for known in fields(Settings) if known.name != "provider_urls"]
+    if name not in sections:
+        raise UsageError(f"{FILE_NAME}: unknown section [{name}].{_hint(name, [*sections, 'providers'])}")
+    if not isinstance(values, dict):
+        raise UsageError(f"{FILE_NAME}: [{name}] must be a table.")
+    section = getattr(settings, name)
+    known_names = [known.name for known in fields(section)]
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known_names:
+            raise UsageError(f"{FILE_NAME}: [{name}] has no setting {key!r}.{_hint(key, known_names)}")
+        changes[key] = _checked(value, getattr(section, key), f"{FILE_NAME}: {name}.{key}")
+    return replace(settings, **{name: replace(section, **changes)})
+
+
+def _provider_urls(values: Any) -> dict[str, str]:
+    urls: dict[str, str] = {}
+    if not isinstance(values, dict):
+        raise UsageError(f"{FILE_NAME}: [providers] must be a table.")
+    for provider, options in values.items():
+        for key, value in options.items() if isinstance(options, dict) else [("", None)]:
+            if key != "base_url" or not isinstance(value, str):
+                raise UsageError(
+                    f'{FILE_NAME}: [providers.{provider}] takes base_url = "https://…" and nothing else.'
+                )
+            urls[provider] = value
+    return urls
+
+
+def _with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    for section_field in fields(Settings):
+        section = getattr(settings, section_field.name)
+        if section_field.name == "provider_urls":
+            continue
+        for known in fields(section):
+            variable = f"AGENTOS_{section_field.name}__{known.name}".upper()
+            if environ.get(variable):
+                settings = _set(settings, section_field.name, known.name, environ[variable], variable)
+    for variable, (section_name, name) in _SHORT_VARIABLES.items():
+        if environ.get(variable):
+            settings = _set(settings, section_name, name, environ[variable], variable)
+    urls = {
+        name.removeprefix("AGENTOS_PROVIDERS__").removesuffix("__BASE_URL").lower(): value
+        for name, value in environ.items()
+        if name.startswith("AGENTOS_PROVIDERS__") and name.endswith("__BASE_URL")
+    }
+    return replace(settings, provider_urls={**settings.provider_urls, **urls})
+
+
+def _set(settings: Settings, section_name: str, name: str, text: str, where: str) -> Settings:
+    section = getattr(settings, section_name)
+    default = getattr(section, name)
+    value: Any = text
+    if isinstance(default, int):
+        try:
+            value = int(text)
+        except ValueError:
+            raise UsageError(f"{where} must be a whole number, got {text!r}.") from None
+    elif isinstance(default, tuple):
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    return replace(settings, **{section_name: replace(section, **{name: _checked(value, default, where)})})
+
+
+def _checked(value: Any, default: Any, where: str) -> Any:
+    if isinstance(default, tuple):
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise UsageError(f"{where} must be a list of strings.")
+        return tuple(value)
+    if type(value) is not type(default):
+        wanted = {int: "a whole number", str: "a string"}[type(default)]
+        raise UsageError(f"{where} must be {wanted}, got {value!r}.")
+    if isinstance(value, int) and value < 1:
+        raise UsageError(f"{where} must be at least 1, got {value}.")
+    return value
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."

@@ -1,0 +1,83 @@
+"""The shape every document workflow has: load, context, then design, check and review until it is good or stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import interrupt
+
+from agentos.settings import load_settings
+from agentos.workflows.drafting import steps
+from agentos.workflows.drafting.state import DraftingState
+from agentos.workflows.drafting.steps import DocumentKind
+
+Node = Callable[[DraftingState], DraftingState]
+
+
+def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node) -> Any:
+    """The graph of a document workflow. Gates are nodes of their own, passed only where a person decides."""
+    graph: Any = StateGraph(DraftingState)
+    graph.add_node("N0_load", load)
+    graph.add_node("N0b_context", context)
+    graph.add_node("N1_design", lambda state: steps.design(kind, state))
+    graph.add_node("N2_validate", lambda state: steps.validate(kind, state))
+    graph.add_node("G1_draft_gate", _draft_gate)
+    graph.add_node("N3_review", lambda state: steps.review(kind, state))
+    graph.add_node("G2_verdict_gate", _verdict_gate)
+    graph.add_node("N4_finalize", finalize)
+    graph.add_edge(START, "N0_load")
+    graph.add_edge("N0_load", "N0b_context")
+    graph.add_edge("N0b_context", "N1_design")
+    graph.add_edge("N1_design", "N2_validate")
+    graph.add_conditional_edges(
+        "N2_validate", _after_check, ["N1_design", "G1_draft_gate", "N3_review", "N4_finalize"]
+    )
+    graph.add_conditional_edges("G1_draft_gate", _after_draft_gate, ["N1_design", "N3_review"])
+    graph.add_conditional_edges("N3_review", _after_review, ["N1_design", "G2_verdict_gate", "N4_finalize"])
+    graph.add_conditional_edges("G2_verdict_gate", _after_verdict_gate, ["N1_design", "N4_finalize"])
+    graph.add_edge("N4_finalize", END)
+    return graph
+
+
+def max_rounds() -> int:
+    return load_settings(Path.cwd()).limits.max_rounds
+
+
+def _has_gate(name: str) -> bool:
+    return load_settings(Path.cwd()).review.gate in (name, "all")
+
+
+def _after_check(state: DraftingState) -> str:
+    step = steps.after_check(state, max_rounds())
+    if step == "review":
+        return "G1_draft_gate" if _has_gate("draft") else "N3_review"
+    return {"design": "N1_design", "finalize": "N4_finalize"}[step]
+
+
+def _after_review(state: DraftingState) -> str:
+    if _has_gate("verdict"):
+        return "G2_verdict_gate"
+    return {"design": "N1_design", "finalize": "N4_finalize"}[steps.after_review(state, max_rounds())]
+
+
+def _draft_gate(state: DraftingState) -> DraftingState:
+    answer = interrupt({"gate": "draft", "document": state["draft"], "findings": state.get("errors", [])})
+    return DraftingState(wishes=str(answer.get("text", "")) if answer.get("action") == "revise" else "")
+
+
+def _after_draft_gate(state: DraftingState) -> str:
+    return "N1_design" if state.get("wishes") else "N3_review"
+
+
+def _verdict_gate(state: DraftingState) -> DraftingState:
+    answer = interrupt({"gate": "verdict", "document": state["draft"], "findings": steps.complaints_of(state)})
+    if answer.get("action") == "revise":
+        return DraftingState(wishes=str(answer.get("text", "")), decision="")
+    return DraftingState(wishes="", decision="approve")
+
+
+def _after_verdict_gate(state: DraftingState) -> str:
+    return "N1_design" if state.get("wishes") else "N4_finalize"

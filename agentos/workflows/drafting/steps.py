@@ -1,0 +1,266 @@
+"""The steps every document workflow takes, as functions of the state. Models are called from here only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentos.documents.findings import Finding, errors
+from agentos.documents.lineage import Lineage
+from agentos.documents.markdown import parse
+from agentos.documents.revision import RevisionError, apply_patch, is_same_draft
+from agentos.documents.verdict import (
+    InvalidReview,
+    Review,
+    Tier,
+    Verdict,
+    parse_review,
+    review_data,
+    review_model,
+    same_findings,
+    stored_review,
+    unverified,
+)
+from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError, generate
+from agentos.paths import home_dir, project_key
+from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting.prompts import as_data, render
+from agentos.workflows.drafting.state import DraftingState
+
+_MOST_FINDINGS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentKind:
+    """What tells one document workflow from another."""
+
+    workflow: str
+    """The package's name under `agentos.workflows`, and the `{type}` of file names."""
+    label: str
+    """`LLD` makes `LLD-42`."""
+    check: Callable[[DraftingState, Path, Any], tuple[Finding, ...]]
+    """Findings of a draft: state, project, and the previous draft's document or None."""
+
+
+class Desk:
+    """What a node works with: the project, its settings, the item's lineage."""
+
+    def __init__(self, kind: DocumentKind, state: DraftingState) -> None:
+        self.kind = kind
+        self.project_dir = Path.cwd()
+        self.settings: Settings = load_settings(self.project_dir)
+        self._after = state.get("lineage_number", 0)
+        self.lineage = Lineage(lineage_dir(self.project_dir, self.settings, kind, state["item_id"]))
+
+    def record(self, kind: str, content: str) -> int:
+        """Keep a document of the item's history; returns its number."""
+        return self.lineage.record(kind, content, after=self._after).number
+
+    def prompt(self, name: str, **values: str) -> str:
+        text = render(self.kind.workflow, name, self.project_dir, values)
+        self.record(f"prompt-{name}", text)
+        return text
+
+
+def lineage_dir(project_dir: Path, settings: Settings, kind: DocumentKind, item_id: str) -> Path:
+    """Where an item's drafts, prompts and verdicts are kept, in order."""
+    name = f"{kind.label}-{item_id}"
+    if settings.documents.lineage:
+        return project_dir / settings.documents.lineage / name
+    return home_dir() / "lineage" / project_key(project_dir) / name
+
+
+def design(kind: DocumentKind, state: DraftingState) -> DraftingState:
+    """The first draft, or a revision of the sections that somebody found fault with."""
+    desk = Desk(kind, state)
+    drafter = desk.settings.models.drafter
+    if "draft" not in state:
+        prompt = desk.prompt("design", **_subject(state))
+        reply = generate(prompt, model=drafter, task=f"{kind.workflow}.draft", data=_plain(state))
+        draft = _without_fence(reply.text)
+    else:
+        draft = _revised(kind, desk, state, drafter)
+    number = desk.record("draft", draft)
+    return DraftingState(
+        draft=draft,
+        previous_draft=state.get("draft", ""),
+        round=state.get("round", 0) + 1,
+        drafter=drafter,
+        lineage_number=number,
+        wishes="",
+    )
+
+
+def _revised(kind: DocumentKind, desk: Desk, state: DraftingState, drafter: str) -> str:
+    """The draft with a model's patch applied. A patch that does not fit is sent back once, then left."""
+    draft = state["draft"]
+    complaints = "\n".join(complaints_of(state))
+    prompt = desk.prompt(
+        "revise",
+        **_subject(state),
+        draft=as_data(draft, "the draft"),
+        complaints=as_data(complaints, "what to change"),
+    )
+    data = {**_plain(state), "complaints": complaints_of(state)}
+    messages = [{"role": "user", "content": prompt}]
+    for _ in range(2):
+        reply = generate(
+            messages, model=drafter, output_type=_patch_model(), task=f"{kind.workflow}.revise", data=data
+        )
+        patch = {section.heading: section.text for section in reply.output.sections}
+        try:
+            return apply_patch(draft, patch).text
+        except RevisionError as error:
+            messages += [
+                {"role": "assistant", "content": reply.text},
+                {"role": "user", "content": f"The patch cannot be applied: {error} Send the whole patch again."},
+            ]
+    return draft
+
+
+def validate(kind: DocumentKind, state: DraftingState) -> DraftingState:
+    """What can be found without a model."""
+    previous = parse(state["previous_draft"]) if state.get("previous_draft") else None
+    found = errors(kind.check(state, Path.cwd(), previous))
+    words = [finding.words() for finding in found[:_MOST_FINDINGS]]
+    if previous is not None and is_same_draft(state["previous_draft"], state["draft"]):
+        words.append("the revision changed nothing")
+    return DraftingState(errors=words, previous_errors=state.get("errors", []))
+
+
+def review(kind: DocumentKind, state: DraftingState) -> DraftingState:
+    """A typed verdict. A reviewer that fails or talks nonsense leaves the draft unverified, never approved."""
+    desk = Desk(kind, state)
+    reviewer = desk.settings.models.reviewer
+    prompt = desk.prompt("review", **_subject(state), draft=as_data(state["draft"], "the draft"))
+    try:
+        reply = generate(
+            prompt, model=reviewer, output_type=review_model(), task=f"{kind.workflow}.review", data=_plain(state)
+        )
+        verdict = parse_review(reply.output.model_dump(mode="json"))
+    except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
+        verdict = unverified(str(error))
+    data = review_data(verdict)
+    number = desk.record("verdict", json.dumps(data, indent=1))
+    entry = {
+        "round": state["round"],
+        "verdict": verdict.verdict.value,
+        "reviewer": reviewer,
+        "summary": verdict.summary or "; ".join(finding.text for finding in verdict.findings[:3]),
+    }
+    return DraftingState(
+        review=data,
+        previous_review=state.get("review", {}),
+        log=[*state.get("log", []), entry],
+        reviewer=reviewer,
+        lineage_number=number,
+    )
+
+
+def after_check(state: DraftingState, max_rounds: int) -> str:
+    """`review`, `design` again, or `finalize` when more rounds would not help."""
+    if not state["errors"]:
+        return "review"
+    return "finalize" if _is_stuck_on_errors(state, max_rounds) else "design"
+
+
+def after_review(state: DraftingState, max_rounds: int) -> str:
+    """`finalize` when approved or stuck, `design` when a revision may help."""
+    verdict = stored_review(state["review"])
+    if verdict.is_approval or verdict.verdict in (Verdict.DISCUSS, Verdict.UNVERIFIED):
+        return "finalize"
+    return "finalize" if _is_stuck_on_review(state, max_rounds) else "design"
+
+
+def _is_stuck_on_errors(state: DraftingState, max_rounds: int) -> bool:
+    return state["round"] >= max_rounds or (
+        state["round"] > 1 and bool(state["errors"]) and state["errors"] == state.get("previous_errors")
+    )
+
+
+def _is_stuck_on_review(state: DraftingState, max_rounds: int) -> bool:
+    if state["round"] >= max_rounds:
+        return True
+    previous = state.get("previous_review")
+    return bool(previous) and same_findings(stored_review(previous or {}), stored_review(state["review"]))
+
+
+def conclusion(state: DraftingState, max_rounds: int) -> tuple[str, str]:
+    """The outcome and, when it is not an approval, why."""
+    if state.get("errors"):
+        why = "the check still fails" if state["round"] < max_rounds else f"the check fails after {max_rounds} rounds"
+        return "needs_revision", f"{why}: {state['errors'][0]}"
+    if state.get("decision") == "approve":
+        return "approved", ""
+    verdict = stored_review(state["review"])
+    if verdict.is_approval:
+        return "approved", ""
+    first = _weightiest(verdict)
+    match verdict.verdict:
+        case Verdict.UNVERIFIED:
+            return "needs_revision", f"the review could not be verified: {verdict.summary or first}"
+        case Verdict.DISCUSS:
+            return "needs_revision", f"the reviewer wants to discuss: {first or verdict.summary}"
+        case _:
+            limit = f"not approved after {state['round']} rounds"
+            stuck = "two rounds found the same" if state["round"] < max_rounds else limit
+            return "needs_revision", f"{stuck}: {first or verdict.summary}"
+
+
+def complaints_of(state: DraftingState) -> list[str]:
+    """What the next revision has to answer: a person's wishes, the check's errors, the reviewer's findings."""
+    complaints = [f"[reviewer at the gate] {state['wishes']}"] if state.get("wishes") else []
+    complaints += [f"[check] {error}" for error in state.get("errors", [])]
+    if state.get("review") and not state.get("errors"):
+        verdict = stored_review(state["review"])
+        complaints += [f"[{f.tier.value}] {f.section}: {f.text}" for f in verdict.findings]
+        complaints += [f"[answer] {answer.question}: {answer.answer}" for answer in verdict.answers]
+    return complaints
+
+
+def _weightiest(verdict: Review) -> str:
+    order = [Tier.BLOCKING, Tier.HIGH, Tier.SUGGESTION]
+    ranked = sorted(verdict.findings, key=lambda finding: order.index(finding.tier))
+    return ranked[0].text if ranked else ""
+
+
+def _subject(state: DraftingState) -> dict[str, str]:
+    return {
+        "item_id": state["item_id"],
+        "title": " ".join(state["title"].split()),
+        "source": as_data(state["source_text"], "the source"),
+        "context": state.get("context", ""),
+    }
+
+
+def _plain(state: DraftingState) -> dict[str, Any]:
+    return {"cwd": str(Path.cwd()), **state}
+
+
+def _without_fence(text: str) -> str:
+    """Models like to wrap a whole document in one code fence."""
+    stripped = text.strip()
+    lines = stripped.splitlines()
+    if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        inner = lines[1:-1]
+        if not any(line.startswith("```") for line in inner[:1]):
+            stripped = "\n".join(inner)
+    return stripped.strip() + "\n"
+
+
+def _patch_model() -> type[Any]:
+    # Pydantic loads with the SDKs; a worker that only drafts never needs it.
+    from pydantic import BaseModel, Field  # noqa: PLC0415
+
+    class PatchedSection(BaseModel):
+        heading: str = Field(description="the heading of the section to replace, as it stands in the draft")
+        text: str = Field(description="the section's new text, without its heading")
+
+    class Patch(BaseModel):
+        sections: list[PatchedSection]
+        note: str = ""
+
+    return Patch

@@ -1,0 +1,1 @@
+"""The issue workflow: a brief becomes a reviewed issue."""
