@@ -67,7 +67,7 @@ class Lane:
     def opening(self, now: float) -> float:
         """When a group is worth trying; infinity if only an event can tell."""
         self._drop_stale()
-        if self._ready:
+        if self._ready or self._head_may_fit_sooner():
             return now
         return self._asleep[0][0] if self._asleep else math.inf
 
@@ -77,7 +77,7 @@ class Lane:
         while self._asleep and self._asleep[0][0] <= now + CLOCK_GRAIN_SECONDS:
             self._rouse(self._asleep[0][2], groups)
             self._drop_stale()
-        if self._asleep_for_tokens and self.waiters and self.head.tokens < self._most_tokens_asleep:
+        if self._head_may_fit_sooner():
             for name in tuple(self._asleep_for_tokens):
                 self._rouse(name, groups)
             self._most_tokens_asleep = self.head.tokens
@@ -88,10 +88,8 @@ class Lane:
             limited, turn, stamp, name = heapq.heappop(self._ready)
             if self._place.get(name) != stamp:
                 continue
-            group = groups.get(name)
+            group = groups[name]
             del self._place[name]
-            if group is None:
-                continue
             now_limited = group.quotas[self.model].last_limited
             if (limited, turn) != (now_limited, group.used_turn):
                 self.make_ready(group, now_limited)  # Used or limited since: it goes to its place in the order.
@@ -99,13 +97,14 @@ class Lane:
             return group
         return None
 
+    def _head_may_fit_sooner(self) -> bool:
+        """Whether groups sleep until a larger call than the present head's would fit."""
+        return bool(self._asleep_for_tokens and self.waiters) and self.head.tokens < self._most_tokens_asleep
+
     def _rouse(self, name: str, groups: Mapping[str, Group]) -> None:
         self._asleep_for_tokens.discard(name)
-        group = groups.get(name)
-        if group is None:
-            self._place.pop(name, None)
-        elif self._place.get(name, 0) % 2:
-            self.make_ready(group, group.quotas[self.model].last_limited)
+        if self._place.get(name, 0) % 2:
+            self.make_ready(groups[name], groups[name].quotas[self.model].last_limited)
 
     def _drop_stale(self) -> None:
         while self._asleep and self._place.get(self._asleep[0][2]) != self._asleep[0][1]:

@@ -109,11 +109,15 @@ class _Pause:
 @dataclass(slots=True)
 class _Lease:
     key: PooledKey
+    group: Group
     fence: int
     owner: str
     model: str
-    quota: Quota
     receipt: Receipt
+
+    @property
+    def quota(self) -> Quota:
+        return self.group.quotas[self.model]
 
 
 @dataclass(slots=True)
@@ -174,7 +178,12 @@ class KeyPool:
     def grants(self, now: float) -> list[Grant]:
         """Give out what can be given now: each queue in order, the longest waiting head first for a shared key."""
         time = self._advance(now)
-        heads = [(lane.head.ticket, lane_id) for lane_id, lane in self._waiting.items() if self._may_go(time, lane)]
+        soon = time + CLOCK_GRAIN_SECONDS
+        heads = [
+            (lane.head.ticket, lane_id)
+            for lane_id, lane in self._waiting.items()
+            if self._lane_opening(time, lane) <= soon
+        ]
         heapq.heapify(heads)
         granted = []
         while heads:
@@ -199,15 +208,16 @@ class KeyPool:
             return False
         self._end_lease(lease)
         self._weigh(time, lease, evidence)
-        self._ready_group_of(lease)
+        self._ready_groups_of(lease)
         return True
 
     def note(self, now: float, key_name: str, model: str, evidence: Evidence) -> None:
         """Evidence about a key that came outside a lease, such as from a check by hand. Ends no lease."""
         time = self._advance(now)
         key = self._keys[key_name]
-        quota = self._quota(self._group_of(key), model)
-        self._weigh(time, _Lease(key, self._newest_fence + 1, "", model, quota, Receipt([time, 0.0])), evidence)
+        group = self._group_of(key)
+        self._quota(group, model)
+        self._weigh(time, _Lease(key, group, self._newest_fence + 1, "", model, Receipt([time, 0.0])), evidence)
         if isinstance(evidence, Succeeded):
             self._lift(time, key, only_for_good=False)
 
@@ -372,10 +382,6 @@ class KeyPool:
         pause_ends = self._pauses[lane.provider].until if lane.provider in self._pauses else 0.0
         return max(lane.opening(time), pause_ends)
 
-    def _may_go(self, time: float, lane: Lane) -> bool:
-        lane.wake(time, self._groups.get(lane.provider, {}))
-        return self._lane_opening(time, lane) <= time + CLOCK_GRAIN_SECONDS
-
     def _serve_head(self, time: float, lane: Lane) -> Grant | None:
         """Try the ready groups in order for the first waiter. Those that cannot serve sleep or await an event."""
         groups = self._groups.get(lane.provider, {})
@@ -405,7 +411,7 @@ class KeyPool:
         key.used_turn = group.used_turn = self._turn
         quota = group.quotas[lane.model]
         receipt = quota.record_send(time, fence, waiter.tokens, self._day_end(lane.provider))
-        self._leases[fence] = _Lease(key, fence, waiter.owner, lane.model, quota, receipt)
+        self._leases[fence] = _Lease(key, group, fence, waiter.owner, lane.model, receipt)
         self._owners[waiter.owner].fences.add(fence)
         return Grant(
             ticket=waiter.ticket,
@@ -448,15 +454,17 @@ class KeyPool:
         if not holdings.tickets and not holdings.fences:
             self._owners.pop(owner, None)
 
-    def _ready_group_of(self, lease: _Lease) -> None:
+    def _ready_groups_of(self, lease: _Lease) -> None:
         """After a release: its own queue may go on, and so may others that wait for a key of the group."""
-        key = lease.key
-        group = self._groups.get(key.spec.provider, {}).get(key.spec.group)
-        if group is None:
-            return
-        for lane in self._provider_lanes.get(key.spec.provider, ()):
-            if lane.model == lease.model or lane.is_waiting_for_event(key.spec.group):
-                lane.make_ready(group, group.quotas[lane.model].last_limited)
+        groups = {lease.group.id: lease.group}
+        if not lease.key.is_removed:
+            current = self._group_of(lease.key)  # Another one if the key moved while the lease ran.
+            groups[current.id] = current
+        for group in groups.values():
+            provider, name = group.id
+            for lane in self._provider_lanes.get(provider, ()):
+                if lane.model == lease.model or lane.is_waiting_for_event(name):
+                    lane.make_ready(group, group.quotas[lane.model].last_limited)
 
     def _ready_everywhere(self, group: Group) -> None:
         for lane in self._provider_lanes.get(group.id[0], ()):

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import random
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -325,6 +325,12 @@ class PoolMachine(RuleBasedStateMachine):
             self.specs[name] = KeySpec(name=name, provider="google", group=f"g{removed % 3}")
         secrets = frozenset(self.specs) if changed else frozenset()
         self.pool.replace_keys(self.now, self.specs.values(), secrets)
+
+    @rule(pick=st.integers(0, 9), group=st.integers(0, 3))
+    def move(self, pick: int, group: int) -> None:
+        name = sorted(self.specs)[pick % len(self.specs)]
+        self.specs[name] = replace(self.specs[name], group=f"g{group}")
+        self.pool.replace_keys(self.now, self.specs.values(), frozenset())
 
     @invariant()
     def no_key_is_overused(self) -> None:

@@ -436,6 +436,22 @@ def test_a_key_may_move_to_another_group_and_keeps_its_rejection() -> None:
     assert use(pool, NOW, Succeeded()).key_name == "b"
 
 
+def test_a_probe_whose_key_moved_away_still_reopens_its_group() -> None:
+    pool = pool_of(key("a", "p1"), key("b", "p1"))
+    use(pool, NOW, RateLimited(retry_after_seconds=10))
+    probe = call(pool, NOW + 20)
+    assert probe is not None
+    stayed = "b" if probe.key_name == "a" else "a"
+    waiting = [ask(pool, NOW + 20) for _ in range(2)]
+    assert pool.grants(NOW + 20) == []
+    pool.replace_keys(NOW + 20, [key(probe.key_name, "p2"), key(stayed, "p1")])
+    assert pool.grants(NOW + 20) == []
+    pool.release(NOW + 21, probe.key_name, probe.fence, Succeeded())
+    granted = pool.grants(NOW + 21)
+    assert [grant.ticket for grant in granted] == waiting
+    assert {grant.key_name for grant in granted} == {"a", "b"}
+
+
 def test_evidence_without_a_lease_counts_and_success_lifts_everything() -> None:
     pool = pool_of(key("a"))
     pool.note(NOW, "a", "m", Rejected(reason="x"))
@@ -499,6 +515,7 @@ def test_a_smaller_call_at_the_head_is_tried_at_once() -> None:
     small = ask(pool, NOW, tokens=50)
     assert pool.grants(NOW) == []
     pool.cancel(NOW, large)
+    assert pool.next_wake(NOW) == NOW
     (grant,) = pool.grants(NOW)
     assert grant.ticket == small
 
