@@ -22,6 +22,8 @@ class DraftingState(TypedDict, total=False):
     errors: list[str]
     """What the mechanical check holds against the current draft."""
     previous_errors: list[str]
+    is_unchanged: bool
+    """The latest revision says what the draft before it said."""
     review: dict[str, Any]
     """The latest verdict, as `documents.verdict.review_data` writes it."""
     previous_review: dict[str, Any]

@@ -126,9 +126,8 @@ def validate(kind: DocumentKind, state: DraftingState) -> DraftingState:
     previous = parse(state["previous_draft"]) if state.get("previous_draft") else None
     found = errors(kind.check(state, Path.cwd(), previous))
     words = [finding.words() for finding in found[:_MOST_FINDINGS]]
-    if previous is not None and is_same_draft(state["previous_draft"], state["draft"]):
-        words.append("the revision changed nothing")
-    return DraftingState(errors=words, previous_errors=state.get("errors", []))
+    is_unchanged = previous is not None and is_same_draft(state["previous_draft"], state["draft"])
+    return DraftingState(errors=words, previous_errors=state.get("errors", []), is_unchanged=is_unchanged)
 
 
 def review(kind: DocumentKind, state: DraftingState) -> DraftingState:
@@ -162,6 +161,8 @@ def review(kind: DocumentKind, state: DraftingState) -> DraftingState:
 
 def after_check(state: DraftingState, max_rounds: int) -> str:
     """`review`, `design` again, or `finalize` when more rounds would not help."""
+    if state["is_unchanged"]:
+        return "finalize"
     if not state["errors"]:
         return "review"
     return "finalize" if _is_stuck_on_errors(state, max_rounds) else "design"
@@ -190,6 +191,8 @@ def _is_stuck_on_review(state: DraftingState, max_rounds: int) -> bool:
 
 def conclusion(state: DraftingState, max_rounds: int) -> tuple[str, str]:
     """The outcome and, when it is not an approval, why."""
+    if state.get("is_unchanged"):
+        return "needs_revision", f"the revision changed nothing: {_without_mark(complaints_of(state))}"
     if state.get("errors"):
         why = "the check still fails" if state["round"] < max_rounds else f"the check fails after {max_rounds} rounds"
         return "needs_revision", f"{why}: {state['errors'][0]}"
@@ -219,6 +222,10 @@ def complaints_of(state: DraftingState) -> list[str]:
         complaints += [f"[{f.tier.value}] {f.section}: {f.text}" for f in verdict.findings]
         complaints += [f"[answer] {answer.question}: {answer.answer}" for answer in verdict.answers]
     return complaints
+
+
+def _without_mark(complaints: list[str]) -> str:
+    return complaints[0].partition("] ")[2] if complaints else "no complaint is left"
 
 
 def _weightiest(verdict: Review) -> str:

@@ -22,6 +22,9 @@ from agentos.workflows.drafting.steps import Desk, DocumentKind
 from agentos.workflows.lld.context import build_context
 
 
+_FEWEST_WORDS = 8
+
+
 class InvalidSpec(AgentosError):
     """The issue is not something a design can be written for."""
 
@@ -44,11 +47,15 @@ def load(state: DraftingState) -> DraftingState:
     text = state["source_text"]
     issue = parse_issue(text)
     if not issue.title.strip():
-        raise InvalidSpec(f"Invalid spec format: {state['origin']} has no title. Start it with a heading.")
-    words = text.split()
-    if len(words) < 8:
-        raise InvalidSpec(f"Invalid spec format: {state['origin']} says nothing beyond its title.")
+        raise InvalidSpec(f"Invalid spec format: {_shown(state)} has no title. Start it with a heading.")
+    if len(text.split()) < _FEWEST_WORDS:
+        raise InvalidSpec(f"Invalid spec format: {_shown(state)} says nothing beyond its title.")
     return DraftingState(lineage_number=Desk(KIND, state).record("issue", text))
+
+
+def _shown(state: DraftingState) -> str:
+    origin = Path(state["origin"])
+    return str(origin.relative_to(Path.cwd())) if origin.is_relative_to(Path.cwd()) else state["origin"]
 
 
 def context(state: DraftingState) -> DraftingState:
