@@ -98,7 +98,7 @@ def run_child(
     """Run `argv` in its own process group and return when it has ended, at the latest after the time limit.
 
     Whatever way this returns or raises, the group is gone. The child dies with this process too where the machine
-    has `setpriv`. Raises OSError when the program cannot be started.
+    has `setpriv`. A program that cannot be started is an OSError, or exit code 127 out of `setpriv`.
     """
     started = time.monotonic()
     process = subprocess.Popen(
@@ -237,7 +237,7 @@ def _open_pidfd(pid: int) -> int | None:
 
 def _end_group(process: subprocess.Popen[bytes], conversation: _Conversation) -> None:
     """Leave no process of the child's group. The child itself is reaped last, so its group id is still its own."""
-    if process.returncode is None and not _is_zombie(process.pid):
+    if not _has_ended(process):
         _signal_group(process.pid, signal.SIGTERM)
         conversation.follow(time.monotonic() + TERMINATE_GRACE_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)
@@ -245,9 +245,12 @@ def _end_group(process: subprocess.Popen[bytes], conversation: _Conversation) ->
     conversation.drain(DRAIN_SECONDS)
 
 
-def _is_zombie(pid: int) -> bool:
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return ended is not None
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _signal_group(group_id: int, signal_number: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -86,7 +87,7 @@ class Changes:
         (slug,) = select_slugs([slug], self.workstreams)
         workstream = self.workstreams[slug]
         state = next_state(slug, workstream.state, request)
-        event = type(request).__name__.lower()
+        event = _event_name(request)
         after = replace(workstream, state=state, changed_at=self.now, last_event=event)
         self._put(after, event, status_word(workstream.state), _detail(request))
         return after
@@ -106,7 +107,7 @@ class Changes:
             words = [
                 status_word(known[slug].state) if slug in known else None for known in (before, self.workstreams)
             ]
-            self._record(slug, type(finding).__name__.lower(), words[0], words[1], "")
+            self._record(slug, _event_name(finding), words[0], words[1], "")
 
     def _put(self, workstream: Workstream, event: str, before: str | None, detail: str) -> None:
         self.workstreams[workstream.slug] = workstream
@@ -115,6 +116,11 @@ class Changes:
     def _record(self, slug: str, event: str, before: str | None, after: str | None, detail: str) -> None:
         self._last_number += 1
         self.entries.append(HistoryEntry(self._last_number, self.now, slug, event, before, after, detail))
+
+
+def _event_name(change: Request | Finding) -> str:
+    """`ReachPause` is `reach_pause` on disk."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(change).__name__).lower()
 
 
 def _detail(request: Request) -> str:

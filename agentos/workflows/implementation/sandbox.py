@@ -104,6 +104,8 @@ class Sandbox:
     """Further variables of ours a command gets; names that look like secrets are refused."""
     readable: tuple[Path, ...] = ()
     """Directories to show even when they are in a hidden one."""
+    hidden: tuple[Path, ...] = ()
+    """Further files and directories to hide where the isolation can: the `.env` of the user's checkout."""
 
     def run(
         self,
@@ -147,7 +149,7 @@ class Sandbox:
     def _wrap(self, isolation: Isolation, argv: list[str], scratch: Path) -> list[str]:
         match isolation:
             case Isolation.BWRAP:
-                binds = _binds(self.worktree_path, scratch, self.readable)
+                binds = _binds(self.worktree_path, scratch, readable=self.readable, hidden=self.hidden)
                 return [*_bwrap(binds, allow_network=self.allow_network), "--", *argv]
             case Isolation.NAMESPACES:
                 return [*_unshare(allow_network=self.allow_network), *argv]
@@ -229,10 +231,10 @@ def _limits() -> tuple[str, ...]:
     return (prlimit, "--core=0", f"--fsize={_MAX_FILE_BYTES}", "--") if prlimit else ()
 
 
-def _binds(worktree_path: Path, scratch: Path, readable: Sequence[Path]) -> list[str]:
+def _binds(worktree_path: Path, scratch: Path, *, readable: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
     """Hide first, then show: the worktree may well be inside of a hidden directory."""
     arguments: list[str] = []
-    for path in _hidden_paths():
+    for path in _hidden_paths(hidden):
         if path.is_dir():
             arguments += ["--tmpfs", str(path)]
         elif path.exists():
@@ -248,9 +250,9 @@ def _binds(worktree_path: Path, scratch: Path, readable: Sequence[Path]) -> list
     return arguments
 
 
-def _hidden_paths() -> list[Path]:
+def _hidden_paths(further: Sequence[Path]) -> list[Path]:
     home = Path.home()
-    named = [home_dir(), *(home / name for name in _HIDDEN_IN_HOME), *(Path(name) for name in _HIDDEN_IN_SYSTEM)]
+    named = [home_dir(), *(home / name for name in _HIDDEN_IN_HOME), *map(Path, _HIDDEN_IN_SYSTEM), *further]
     # A link is mounted over where it leads to; twice the same place is once too often.
     return list(dict.fromkeys(path.resolve() for path in named if path.exists()))
 

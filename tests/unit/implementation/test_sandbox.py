@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import textwrap
 import time
@@ -89,14 +90,8 @@ def test_environment_has_no_secret_and_standard_input_is_empty(
 
 @pytest.mark.parametrize("isolation", ALL)
 def test_time_limit_leaves_nothing_running(isolation: Isolation, worktree: Path) -> None:
-    code = """
-        import os, subprocess, sys, time
-        for new_session in (False, True):
-            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=new_session)
-        print(os.environ["AGENTOS_SANDBOX"], flush=True)
-        time.sleep(600)
-    """
-    result = run_python(Sandbox(worktree, isolation), code, timeout_seconds=2.0)
+    argv = ["sh", "-c", "sleep 600 & setsid sleep 600 & echo $AGENTOS_SANDBOX; sleep 600"]
+    result = Sandbox(worktree, isolation).run(argv, timeout_seconds=2.0)
     assert result.timed_out
     assert result.exit_code is None
     mark = result.output.strip()
@@ -114,6 +109,23 @@ def test_daemon_left_behind_dies_with_the_command(isolation: Isolation, worktree
     result = run_python(Sandbox(worktree, isolation), code)
     assert result.exit_code == 0
     wait_until(lambda: not list(pids_with_variable("AGENTOS_SANDBOX", result.output.strip())))
+
+
+@pytest.mark.parametrize("isolation", WITHOUT_NETWORK)
+def test_everything_dies_when_the_starter_is_killed(isolation: Isolation, worktree: Path) -> None:
+    code = f"""
+        from pathlib import Path
+        from agentos.workflows.implementation.sandbox import Isolation, Sandbox
+        argv = ["sh", "-c", "setsid sleep 600 & echo $AGENTOS_SANDBOX > mark.tmp; mv mark.tmp mark; sleep 600"]
+        Sandbox(Path({str(worktree)!r}), Isolation({isolation.value!r})).run(argv, timeout_seconds=600)
+    """
+    starter = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+    wait_until((worktree / "mark").exists)
+    mark = (worktree / "mark").read_text().strip()
+    assert list(pids_with_variable("AGENTOS_SANDBOX", mark))
+    starter.kill()
+    starter.wait()
+    wait_until(lambda: not list(pids_with_variable("AGENTOS_SANDBOX", mark)))
 
 
 @pytest.mark.parametrize("isolation", ALL)
@@ -152,6 +164,8 @@ def test_outside_of_the_worktree_is_read_only_and_secrets_are_hidden(isolation: 
     (base / "home" / ".ssh").mkdir()
     (base / "home" / ".ssh" / "id_rsa").write_text("key")
     (base / "home" / ".netrc").write_text("key")
+    (base / "project").mkdir()
+    (base / "project" / ".env").write_text("key")
     (worktree / ".git").write_text("gitdir: somewhere\n")
     code = f"""
         from pathlib import Path
@@ -164,13 +178,15 @@ def test_outside_of_the_worktree_is_read_only_and_secrets_are_hidden(isolation: 
             except OSError as error:
                 print(error.strerror)
         print([path.exists() for path in (base / "agentos-home/credentials.toml", base / "home/.ssh/id_rsa")])
-        try:
-            print((base / "home/.netrc").read_text())
-        except PermissionError:
-            print("hidden")
+        for path in (base / "home/.netrc", base / "project/.env"):
+            try:
+                print(path.read_text())
+            except PermissionError:
+                print("hidden")
     """
-    result = run_python(Sandbox(worktree, isolation), code)
-    assert result.output.splitlines() == ["readable", *["Read-only file system"] * 4, "[False, False]", "hidden"]
+    result = run_python(Sandbox(worktree, isolation, hidden=(base / "project" / ".env",)), code)
+    refused = ["Read-only file system"] * 4
+    assert result.output.splitlines() == ["readable", *refused, "[False, False]", "hidden", "hidden"]
     assert (worktree / ".git").read_text() == "gitdir: somewhere\n"
 
 

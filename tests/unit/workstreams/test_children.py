@@ -62,13 +62,8 @@ def test_no_input_is_end_of_file_at_once(tmp_path: Path) -> None:
 
 
 def test_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
-    code = """
-        import subprocess, sys, time
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        print(child.pid, flush=True)
-        time.sleep(600)
-    """
-    result = run_python(code, tmp_path, timeout_seconds=1.0)
+    argv = ["sh", "-c", "sleep 600 & echo $!; sleep 600"]
+    result = run_child(argv, cwd=tmp_path, env=ENV, timeout_seconds=1.0)
     assert result.timed_out
     assert result.signal_number is not None
     wait_until(lambda: not is_alive(int(result.stdout.text())))
@@ -76,8 +71,8 @@ def test_time_limit_ends_the_child_and_its_children(tmp_path: Path) -> None:
 
 def test_child_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "TERMINATE_GRACE_SECONDS", 0.2)
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    result = run_python(code, tmp_path, timeout_seconds=0.5)
+    argv = ["sh", "-c", "trap '' TERM; sleep 600"]
+    result = run_child(argv, cwd=tmp_path, env=ENV, timeout_seconds=1.0)
     assert (result.timed_out, result.signal_number) == (True, 9)
 
 

@@ -184,7 +184,7 @@ def test_reconcile_agrees_with_a_real_repository(
         OwnerDead("stuck", "run1"),
     }
     assert set(registry.workstreams()) == {"missing", "stuck", "by-hand"}
-    assert {entry["event"] for entry in registry.history()} >= {"worktreemissing", "gone", "adopted", "ownerdead"}
+    assert {entry["event"] for entry in registry.history()} >= {"worktree_missing", "gone", "adopted", "owner_dead"}
     assert registry.reconcile(repository) == ()
 
 
