@@ -194,6 +194,17 @@ def _has_async_nodes(graph: AnyGraph) -> bool:
     return any(getattr(r, "afunc", None) is not None and getattr(r, "func", None) is None for r in runnables)
 
 
+def read_saved_state(connection: sqlite3.Connection, item_id: str) -> None:
+    """Read what a resume would. Raises sqlite3.DatabaseError when it is not what was saved."""
+    try:
+        ItemCheckpointer(connection).get_tuple({"configurable": {"thread_id": item_id}})
+    except sqlite3.Error:
+        raise
+    except Exception as error:
+        # The serializer's own errors, of many kinds, all mean that the bytes are not what it wrote.
+        raise sqlite3.DatabaseError(f"saved state cannot be read: {error}") from error
+
+
 def state_value(state: Any, key: str) -> Any:
     """A key of a final state, whatever kind of state it is."""
     return state.get(key) if isinstance(state, dict) else getattr(state, key, None)

@@ -163,6 +163,7 @@ class GraphRun:
         self._keys = keys(self, self._emit)
         self._redactor = redactor
         self._running: dict[str, _Running] = {}
+        self._opened_items: set[str] = set()
         self._outcomes: dict[str, str] = {}
         self._item_seconds = 0.0
         self._began = loop.now()
@@ -359,7 +360,8 @@ class GraphRun:
             input=dict(item.input),
             db_path=str(self._db_path(item.id)),
             project_dir=str(settings.project_dir),
-            fresh=settings.fresh,
+            # An item that comes back, after a crash or a lost fork server, goes on from where it was.
+            fresh=settings.fresh and item.id not in self._opened_items,
             heartbeat_seconds=settings.heartbeat_seconds,
             stop_grace_seconds=_WORKER_GRACE_SECONDS,
             environment={},
@@ -450,6 +452,7 @@ class GraphRun:
                 running.exit_timer = self._loop.after(_WORKER_GRACE_SECONDS, lambda: self._backend.kill(item_id))
 
     def _opened(self, running: _Running, resumed_after: str | None, notice: str) -> None:
+        self._opened_items.add(running.item.id)
         self._emit(
             ItemStarted(
                 item_id=running.item.id, attempt=running.attempt, pid=running.pid, resumed_after=resumed_after

@@ -238,16 +238,30 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> 
 
 def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
     db_path = Path(start.db_path)
-    if start.fresh and start.attempt == 1:
+    if start.fresh:
         checkpoint.remove(db_path)
     try:
-        return ItemDatabase.open(db_path), ""
+        return _open_readable(db_path, start.item_id), ""
     except sqlite3.DatabaseError as error:
         kept = checkpoint.set_aside(db_path)
         return (
             ItemDatabase.open(db_path),
             f"checkpoint is damaged ({error}); set aside as {kept.name}, starting over",
         )
+
+
+def _open_readable(db_path: Path, item_id: str) -> ItemDatabase:
+    """Raises sqlite3.DatabaseError when the file or the state saved in it is damaged."""
+    from agentos.workflows.graph import read_saved_state  # noqa: PLC0415  Loaded by now.
+
+    database = ItemDatabase.open(db_path)
+    try:
+        if database.has_checkpoint():
+            read_saved_state(database.connection, item_id)
+    except BaseException:
+        database.connection.close()
+        raise
+    return database
 
 
 def _initial_state(start: StartItem, database: ItemDatabase) -> dict[str, Any] | None:
