@@ -66,7 +66,7 @@ def test_a_worker_is_a_fresh_process_in_a_group_of_its_own_without_a_terminal(sa
     read_end, write_end = os.pipe()
     os.write(write_end, b"the coordinator's own input\n")
     os.close(write_end)
-    with open(read_end, "rb") as stdin:
+    with os.fdopen(read_end, "rb") as stdin:
         arguments = sandbox.arguments("--parallel", "2", "--start-method", method, graph="probe")
         done = sandbox.start_command(*arguments, stdin=stdin).wait()
 

@@ -25,15 +25,19 @@ def sandbox_file(name: str) -> Path:
     return Path(os.environ["JOURNAL"]).parent / name
 
 
-def step(node: str, tasks: dict[str, Any]) -> None:
-    """A node's life: `ITEM NODE start`, its task if the item has one for it, `ITEM NODE end`."""
+def step(node: str, tasks: dict[str, str]) -> None:
+    """A node's life: `ITEM NODE start`, the item's task for NODE, `ITEM NODE end`, its task for `NODE end`."""
     item = os.environ["AGENTOS_ITEM_ID"]
     note(f"{item} {node} start")
-    task = tasks.get(node)
+    _carry_out(tasks.get(node))
+    note(f"{item} {node} end")
+    _carry_out(tasks.get(f"{node} end"))
+
+
+def _carry_out(task: str | None) -> None:
     if task is not None:
         name, _, argument = task.partition(" ")
         TASKS[name](argument)
-    note(f"{item} {node} end")
 
 
 class Unpicklable(Exception):
@@ -68,6 +72,17 @@ def _crash_once(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _kill_once(victim_and_name: str) -> None:
+    """Kill the worker, the fork server or the coordinator from within a node, and wait for what comes of it."""
+    victim, _, name = victim_and_name.partition(" ")
+    if not _first_time(name):
+        return
+    worker, server = os.getpid(), os.getppid()
+    coordinator = int(Path(f"/proc/{server}/stat").read_text().rpartition(") ")[2].split()[1])
+    os.kill({"worker": worker, "server": server, "coordinator": coordinator}[victim], signal.SIGKILL)
+    time.sleep(600)
+
+
 def _fail_once(name: str) -> None:
     if _first_time(name):
         raise RuntimeError("failed the first time")
@@ -88,5 +103,6 @@ TASKS: dict[str, Any] = {
     "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
     "leave_child": lambda seconds: subprocess.Popen(["sleep", seconds], start_new_session=True),
     "crash_once": _crash_once,
+    "kill_once": _kill_once,
     "fail_once": _fail_once,
 }

@@ -1,11 +1,12 @@
-"""Three nodes in a row. `input["tasks"]` maps a node's name to what it should do, see `journal.TASKS`."""
+"""Nodes in a row. `input["tasks"]` maps a node's name to what it should do, see `journal.TASKS`."""
 
 from __future__ import annotations
 
+import os
 from operator import add
 from typing import Annotated, Any, TypedDict
 
-from journal import step
+from journal import note, step
 from langgraph.graph import END, START, StateGraph
 
 
@@ -24,9 +25,19 @@ def _node(name: str) -> Any:
     return run
 
 
-NODES = ("n1", "n2", "n3")
-graph = StateGraph(State)
-for node in NODES:
-    graph.add_node(node, _node(node))
-for before, after in zip((START, *NODES), (*NODES, END), strict=True):
-    graph.add_edge(before, after)
+def _tell_trail(state: State) -> State:
+    note(f"{os.environ['AGENTOS_ITEM_ID']} trail {' '.join(state['trail'])}")
+    return {}
+
+
+def _chain(nodes: dict[str, Any]) -> Any:
+    made = StateGraph(State)
+    for name, run in nodes.items():
+        made.add_node(name, run)
+    for before, after in zip((START, *nodes), (*nodes, END), strict=True):
+        made.add_edge(before, after)
+    return made
+
+
+graph = _chain({name: _node(name) for name in ("n1", "n2", "n3")})
+long = _chain({**{f"n{number}": _node(f"n{number}") for number in range(1, 9)}, "tell": _tell_trail})

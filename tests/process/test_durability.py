@@ -1,0 +1,254 @@
+"""A node's result is on disk before the next node starts: whatever is killed, at most the node in flight is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import time
+from contextlib import closing, suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Sandbox, Started, children_of, eventually, of_type, processes_with
+
+VICTIMS = ("worker", "server", "coordinator")
+LONG_NODES = [f"n{number}" for number in range(1, 9)]
+
+
+def item(item_id: str, **tasks: str) -> dict[str, Any]:
+    return {"id": item_id, "input": {"tasks": tasks}}
+
+
+def starts_of(sandbox: Sandbox, item_id: str) -> list[str]:
+    """The nodes of an item in the order they started, over all runs."""
+    return [n.split()[1] for n in sandbox.notes() if n.startswith(f"{item_id} ") and n.endswith(" start")]
+
+
+def unfinished(sandbox: Sandbox, names: list[str]) -> list[str]:
+    return [name for name in names if sandbox.outcomes().get(name) != "completed"]
+
+
+def run_until_done(sandbox: Sandbox, names: list[str], most_runs: int = 12) -> int:
+    """The unfinished items again and again, at once after each death, until none is left. How often it took."""
+    for number in range(most_runs):
+        if not unfinished(sandbox, names):
+            return number
+        sandbox.run(*unfinished(sandbox, names))
+    raise AssertionError(f"not done after {most_runs} runs")
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_kill_at_any_node_boundary_reruns_that_node_and_no_other(sandbox: Sandbox, victim: str) -> None:
+    boundaries = [(node, point) for node in ("n1", "n2", "n3") for point in ("", " end")]
+    items = [(f"{node}{'-end' if point else ''}", node, point) for node, point in boundaries]
+    sandbox.write_items(
+        *({"id": i, "input": {"tasks": {node + point: f"kill_once {victim} {i}.killed"}}} for i, node, point in items)
+    )
+
+    runs = run_until_done(sandbox, [item_id for item_id, _, _ in items])
+
+    assert runs >= {"worker": 2, "server": 2, "coordinator": 7}[victim]
+    for item_id, killed_in, _ in items:
+        expected = [node for node in ("n1", "n2", "n3") for _ in range(2 if node == killed_in else 1)]
+        assert starts_of(sandbox, item_id) == expected
+    assert set(sandbox.outcomes().values()) == {"completed"}
+    assert sandbox.databases() == []
+
+
+def test_fresh_starts_over_once_and_not_again_when_the_fork_server_is_lost(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", n2="fail_once f", n3="kill_once server k"))
+    assert sandbox.run().code == 1
+
+    done = sandbox.run("--fresh")
+
+    assert done.code == 0
+    assert "fork server was killed" in done.stdout
+    assert starts_of(sandbox, "a") == ["n1", "n2", "n1", "n2", "n3", "n3"]
+
+
+@pytest.mark.parametrize(
+    ("victim", "seed", "kills", "method"),
+    [
+        ("worker", 1, 6, "forkserver"),
+        ("server", 2, 4, "forkserver"),
+        ("coordinator", 3, 4, "forkserver"),
+        ("everything", 4, 3, "forkserver"),
+        ("coordinator", 5, 1, "spawn"),
+        *(pytest.param(v, s, 8, "forkserver", marks=pytest.mark.slow) for v in VICTIMS for s in range(100, 110)),
+    ],
+)
+def test_a_kill_at_any_instant_loses_at_most_the_node_in_flight(
+    sandbox: Sandbox, victim: str, seed: int, kills: int, method: str
+) -> None:
+    chance = random.Random(seed)
+    names = ["a", "b", "c", "d"]
+    sandbox.write_items(*(item(name) for name in names))
+    done_kills = 0
+    for _ in range(kills + 2):
+        left = unfinished(sandbox, names)
+        if not left:
+            break
+        options = ("--parallel", "3", "--retry", "9", "--start-method", method)
+        run = sandbox.start(*left, *options, graph="graphs/steps.py:long")
+        while done_kills < kills and a_random_instant_comes(run, chance):
+            done_kills += kill(run, victim, chance)
+        run.wait()
+
+    assert done_kills > 0
+    assert set(sandbox.outcomes().values()) == {"completed"}
+    for name in names:
+        starts = starts_of(sandbox, name)
+        # In order, none left out, and a repetition only right after itself: never back to an earlier node.
+        assert [node for node, _ in groupby(starts)] == LONG_NODES
+        assert len(starts) - len(LONG_NODES) <= done_kills
+        trails = [note for note in sandbox.notes() if note.startswith(f"{name} trail")]
+        assert trails[-1] == f"{name} trail {' '.join(LONG_NODES)}"
+    assert_nothing_recorded_as_finished_ran_again(sandbox)
+    assert sandbox.databases() == []
+
+
+def a_random_instant_comes(run: Started, chance: random.Random) -> bool:
+    """Wait for some more notes in the journal and a moment longer. False when the run ended before."""
+    goal = len(run.sandbox.notes()) + chance.randint(1, 16)
+    eventually(lambda: len(run.sandbox.notes()) >= goal or run.process.poll() is not None, "progress")
+    time.sleep(chance.uniform(0, 0.004))  # So that kills fall between notes too.
+    return run.process.poll() is None
+
+
+def kill(run: Started, victim: str, chance: random.Random) -> int:
+    """How many kills there were: none when the victim was gone already."""
+    servers = children_of(run.pid)
+    workers = [pid for server in servers for pid in children_of(server)]
+    match victim:
+        case "worker":
+            targets = chance.sample(workers, 1) if workers else []
+        case "server":
+            targets = servers
+        case "coordinator":
+            targets = [run.pid]
+        case _:
+            targets = processes_with("AGENTOS_HOME", run.sandbox.home)
+    for pid in targets:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if run.pid in targets:
+        run.process.wait()
+    return 1 if targets else 0
+
+
+def assert_nothing_recorded_as_finished_ran_again(sandbox: Sandbox) -> None:
+    finished: set[tuple[str, str]] = set()
+    for record in sandbox.records():
+        if record["type"] == "node_finished":
+            finished.add((record["item"], record["node"]))
+        elif record["type"] == "node_started":
+            assert (record["item"], record["node"]) not in finished
+
+
+def test_success_removes_the_database_failure_keeps_it_and_the_next_run_says_it_resumes(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("good"), item("bad", n2="fail_once f"))
+
+    assert sandbox.run().code == 1
+    assert sandbox.databases()[0] == "graphs-steps-graph_workflow_bad.db"
+    assert not [name for name in sandbox.databases() if "good" in name]
+    again = sandbox.run("bad")
+
+    assert again.code == 0
+    assert "[bad] resuming after n1" in again.lines
+    assert [r["resumed_after"] for r in of_type(sandbox.records(), "item_started", "bad")] == [None, "n1"]
+    assert starts_of(sandbox, "bad") == ["n1", "n2", "n2", "n3"]
+    assert sandbox.databases() == []
+
+
+def test_a_changed_input_fails_its_item_alone_until_fresh_starts_it_over(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("same", n2="fail_once s"), item("changed", n2="fail_once c"))
+    assert sandbox.run().code == 1
+    sandbox.write_items(item("same", n2="fail_once s"), item("changed", n3="print new input"))
+
+    refused = sandbox.run()
+
+    assert refused.code == 1
+    assert sandbox.outcomes() == {"same": "completed", "changed": "failed"}
+    ending = sandbox.endings()["changed"]
+    assert ending["error_type"] == "InputChanged"
+    assert "--fresh" in ending["reason"]
+    assert starts_of(sandbox, "changed") == ["n1", "n2"]  # Nothing ran in the second run.
+
+    fresh = sandbox.run("changed", "--fresh")
+
+    assert fresh.code == 0
+    assert starts_of(sandbox, "changed") == ["n1", "n2", "n1", "n2", "n3"]
+    assert "[changed] new input" in fresh.lines
+    assert "resuming" not in fresh.stdout
+
+
+def test_the_order_of_an_inputs_keys_does_not_count_as_a_change(sandbox: Sandbox) -> None:
+    (sandbox.root / "items.jsonl").write_text('{"id": "a", "input": {"reason": "r", "tasks": {"n2": "fail_once f"}}}')
+    assert sandbox.run().code == 1
+    (sandbox.root / "items.jsonl").write_text('{"input": {"tasks": {"n2": "fail_once f"}, "reason": "r"}, "id": "a"}')
+
+    assert sandbox.run().code == 0
+    assert starts_of(sandbox, "a") == ["n1", "n2", "n2", "n3"]
+
+
+def overwrite_with_text(path: Path) -> None:
+    path.write_bytes(b"this is not a database at all, but long enough to look like one" * 100)
+
+
+def cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2 // 4096 * 4096 + 100)
+
+
+def overwrite_pages(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xa5" * (len(data) - 4096)
+    path.write_bytes(data)
+
+
+def spoil_saved_state(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE checkpoints SET checkpoint = ?", (b"\xc1\xc1 not what was saved",))
+
+
+DAMAGES = {
+    "text": overwrite_with_text,
+    "cut": cut_in_half,
+    "pages": overwrite_pages,
+    "state": spoil_saved_state,
+}
+
+
+def test_a_damaged_database_is_set_aside_with_a_message_and_its_item_starts_over(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("whole", n2="fail_once whole.f"), *(item(d, n2=f"fail_once {d}.f") for d in DAMAGES))
+    assert sandbox.run("--parallel", "3").code == 1
+    for name, damage in DAMAGES.items():
+        [path] = sandbox.home.glob(f"checkpoints/*/*_workflow_{name}.db")
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        damage(path)
+
+    again = sandbox.run("--parallel", "3")
+
+    assert again.code == 0, again.stdout
+    assert starts_of(sandbox, "whole") == ["n1", "n2", "n2", "n3"]
+    for name in DAMAGES:
+        assert starts_of(sandbox, name) == ["n1", "n2", "n1", "n2", "n3"], name
+        [line] = [line for line in again.lines if line.startswith(f"[{name}] ") and "damaged" in line]
+        assert "starting over" in line
+        assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
+
+
+def test_an_empty_database_file_is_as_good_as_none(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", n2="fail_once f"))
+    assert sandbox.run().code == 1
+    [path] = sandbox.home.glob("checkpoints/*/*_workflow_a.db")
+    for side_file in path.parent.glob(f"{path.name}-*"):
+        side_file.unlink()
+    path.write_bytes(b"")
+
+    assert sandbox.run().code == 0
+    assert starts_of(sandbox, "a") == ["n1", "n2", "n1", "n2", "n3"]

@@ -1,0 +1,104 @@
+"""Time: limits, retries, suspension, workers that fall silent, and children that outlive their item."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from harness import Sandbox, eventually, of_type
+
+
+def _mischief(sandbox: Sandbox, *deeds: str) -> None:
+    """An item a deed, and one that behaves."""
+    naughty = [{"id": deed, "input": {"does": deed}} for deed in deeds]
+    sandbox.write_items(*naughty, {"id": "good", "input": {}})
+
+
+def test_an_item_over_its_time_fails_with_that_reason_and_others_go_on(sandbox: Sandbox) -> None:
+    _mischief(sandbox, "sleeps", "ignores-signals")
+    done = sandbox.run("--parallel", "3", "--timeout-seconds", "2", graph="mischief")
+    assert done.code == 1
+    assert sandbox.outcomes() == {"sleeps": "failed", "ignores-signals": "failed", "good": "completed"}
+    for item in ("sleeps", "ignores-signals"):
+        assert sandbox.endings()[item]["reason"] == "timed out after 2 s"
+        assert sandbox.endings()[item]["error_type"] == "TimedOut"
+        assert f"[{item}] FAILED: timed out after 2 s" in done.lines
+        assert 1.9 < sandbox.endings()[item]["seconds"]
+    assert "[COORDINATOR] 1 completed, 2 failed (sleeps, ignores-signals)" in done.lines
+    # Their checkpoints stand: with the cause gone, the same command goes on with them.
+    sandbox.release("calm")
+    again = sandbox.run("--parallel", "3", "--timeout-seconds", "30", "sleeps", "ignores-signals", graph="mischief")
+    assert again.code == 0
+    assert "[sleeps] resuming after prepare" in again.lines
+
+
+def test_retry_tries_a_timed_out_item_again_from_its_checkpoint(sandbox: Sandbox) -> None:
+    _mischief(sandbox, "passes-time")
+    started = sandbox.start("--retry", "1", "--timeout-seconds", "3", graph="mischief")
+    retried = started.wait_for_record("item_retried", item="passes-time")
+    sandbox.release("calm")
+    done = started.wait()
+    assert retried["reason"] == "timed out after 3 s"
+    assert done.code == 0, done.stdout
+    assert sandbox.endings()["passes-time"]["attempts"] == 2
+    assert "[passes-time] attempt 1 failed: timed out after 3 s; trying again" in done.lines
+    assert sandbox.notes().count("passes-time prepare") == 1
+
+
+def test_retries_run_out(sandbox: Sandbox) -> None:
+    _mischief(sandbox, "sleeps")
+    done = sandbox.run("--retry", "2", "--timeout-seconds", "0.5", graph="mischief")
+    assert done.code == 1
+    assert sandbox.endings()["sleeps"]["attempts"] == 3
+    assert [r["attempt"] for r in of_type(sandbox.records(), "item_retried")] == [1, 2]
+    assert sandbox.outcomes()["good"] == "completed"
+
+
+def test_a_suspended_worker_is_noticed_its_time_stands_still_and_it_goes_on(sandbox: Sandbox) -> None:
+    limit = 4.0
+    sandbox.write_items({"id": "passes-time", "input": {"does": "passes-time"}})
+    started = sandbox.start("--timeout-seconds", str(limit), "--stall-seconds", "1", graph="mischief")
+    worker = started.wait_for_record("item_started")["pid"]
+    started.wait_for_line("passes-time passes-time")
+    os.kill(worker, signal.SIGSTOP)
+    suspended = time.monotonic()
+    started.wait_for_line("[passes-time] suspended; its time limit waits")
+    eventually(lambda: time.monotonic() > suspended + limit + 1, "more than its time")
+    assert started.process.poll() is None
+    assert sandbox.endings() == {}
+    sandbox.release("calm")
+    os.kill(worker, signal.SIGCONT)
+    done = started.wait()
+    assert done.code == 0, done.stdout
+    assert sandbox.outcomes() == {"passes-time": "completed"}
+    assert done.stdout.count("suspended; its time limit waits") == 1
+
+
+def test_a_wedged_worker_is_reported_as_stalled_and_ended(sandbox: Sandbox) -> None:
+    _mischief(sandbox, "holds-interpreter")
+    done = sandbox.run("--parallel", "2", "--stall-seconds", "3", graph="mischief")
+    assert done.code == 1
+    assert sandbox.outcomes() == {"holds-interpreter": "failed", "good": "completed"}
+    [stalled] = of_type(sandbox.records(), "item_stalled")
+    assert stalled["item"] == "holds-interpreter"
+    assert stalled["silent_seconds"] >= 3
+    assert any(line.startswith("[holds-interpreter] no sign of life for 3.") for line in done.lines)
+    assert sandbox.endings()["holds-interpreter"]["error_type"] == "Stalled"
+    assert any(line.startswith("[holds-interpreter] FAILED: stalled: no sign of life for ") for line in done.lines)
+
+
+@pytest.mark.parametrize("deed", ["leaks-child", "leaks-daemon"])
+def test_a_child_left_behind_is_reported_ended_and_does_not_hold_the_run(sandbox: Sandbox, deed: str) -> None:
+    _mischief(sandbox, deed)
+    done = sandbox.run(graph="mischief")
+    assert done.code == 0, done.stdout
+    assert sandbox.outcomes() == {deed: "completed", "good": "completed"}
+    child = int(next(note.split()[1] for note in sandbox.notes() if note.startswith("child ")))
+    [leak] = of_type(sandbox.records(), "children_leaked")
+    assert leak["item"] == deed
+    assert leak["pids"] == [child]
+    assert f"[{deed}] left 1 process (pid {child}) behind; ended now" in done.lines
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
