@@ -475,7 +475,9 @@ class KeyPool:
         quota, fence, provider = lease.quota, lease.fence, lease.key.spec.provider
         match evidence:
             case Succeeded(usage=usage, limits=limits):
-                quota.pace.settle(lease.receipt, usage.input_tokens + usage.output_tokens)
+                used = usage.input_tokens + usage.output_tokens
+                if used:  # Not every endpoint tells; then the estimate stays.
+                    quota.pace.settle(lease.receipt, used)
                 quota.pace.learn(time, limits, self._day_end(provider))
                 quota.finish_probe(time, fence, succeeded=True)
                 self._end_overload(fence, provider)

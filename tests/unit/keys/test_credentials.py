@@ -22,6 +22,7 @@ from agentos.keys.credentials import (
     remove_credential,
 )
 from agentos.keys.pool import KeySpec
+from agentos.keys.private_files import write_private
 
 SECRET = "SENTINEL-abcdefgh"
 
@@ -343,6 +344,15 @@ def test_keys_added_at_the_same_time_are_all_there(path: Path) -> None:
     for thread in threads:
         thread.join(20)
     assert set(load(path).secrets) == {f"k{n}" for n in range(8)}
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(path: Path) -> None:
+    write(path, entry())
+    before = path.read_text()
+    with pytest.raises(UnicodeEncodeError):
+        write_private(path, "half \ud800")
+    assert path.read_text() == before
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_fingerprint_tells_secrets_apart_and_needs_the_salt(path: Path) -> None:

@@ -508,6 +508,14 @@ def test_tokens_of_a_minute_are_counted_as_estimated_then_as_used() -> None:
     assert call(pool, NOW + 1, tokens=600) is not None
 
 
+def test_a_call_that_tells_no_usage_keeps_its_estimate() -> None:
+    pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
+    first = call(pool, NOW, tokens=600)
+    assert first is not None
+    pool.release(NOW + 1, "a", first.fence, Succeeded())
+    assert call(pool, NOW + 1, tokens=600) is None
+
+
 def test_a_smaller_call_at_the_head_is_tried_at_once() -> None:
     pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
     assert call(pool, NOW, tokens=900) is not None
