@@ -1,0 +1,1 @@
+"""shelf: books, loans and reports."""
