@@ -118,7 +118,8 @@ class StreamRedactor:
         hold_from = _start_of_last(data, index.unfinished_length(data))
         safe = _mask(data, spans)[self._shown : hold_from]
         # What starts inside of the tail is found again with the next chunk.
-        self._covered = max((end - hold_from for start, end in spans if start < hold_from < end), default=0)
+        ends = [end for start, end in spans if start < hold_from]
+        self._covered = max(0, max([self._covered, *ends]) - hold_from)
         self._shown = max(0, self._shown - hold_from)
         self._tail = data[hold_from:]
         if len(self._tail) > max(_MOST_HELD_BYTES, 2 * index.longest):

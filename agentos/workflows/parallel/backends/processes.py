@@ -296,7 +296,7 @@ class ProcessBackend:
             else:
                 block = self._server_assembler.feed(self._server_redactor.flush()) + self._server_assembler.finish()
             if block:
-                self._events.server_said(clean_block(block, keep_colour=False))
+                self._events.server_said(self._redactor.redact(clean_block(block, keep_colour=False)))
             if not data:
                 self._loop.unwatch(self._server_output)
                 os.close(self._server_output)
@@ -372,7 +372,9 @@ class ProcessBackend:
 
     def _show(self, worker: _Worker, block: bytes) -> None:
         if block:
-            self._events.worker_wrote(worker.item_id, clean_block(block, keep_colour=True))
+            # Again, because control characters that stood inside of a secret are gone now.
+            cleaned = self._redactor.redact(clean_block(block, keep_colour=True))
+            self._events.worker_wrote(worker.item_id, cleaned)
 
     def _wait_for_rest_of_line(self, worker: _Worker) -> None:
         if worker.prompt_timer is not None:
