@@ -266,8 +266,8 @@ def _apply_log(image: bytearray, log: bytes) -> None:
 def _committed_frames(log: bytes, page_size: int, order: str) -> list[int]:
     """Where the frames of whole transactions start.
 
-    Commits are synced one by one, so only the last can be torn: by a kill, or by a writer that is still at it. It
-    alone is checked, which keeps a dry run over many items fast.
+    Only the last commit can be torn by a kill, or by a writer that is still at it. It alone is checked, which keeps a
+    dry run over many items fast. What a power cut tore since the last sync is found when the item itself starts.
     """
     starts: list[int] = []
     commits: list[int] = []
