@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agentos.documents.approval import Changed, verify_approval
-from agentos.documents.coverage import Certainty, coverage, resolve
+from agentos.documents.coverage import Certainty, RequirementNames, coverage
 from agentos.documents.files import Change, FileChange
 from agentos.documents.findings import Finding, Severity, in_order
 from agentos.documents.headings import Outline, Part
@@ -17,7 +17,6 @@ from agentos.documents.markdown import Document, LineKind, Section
 from agentos.documents.prose import placeholders, vague_phrase
 from agentos.documents.repository import Repository, suggestion, unsafe_reason
 from agentos.documents.revision import lost_sections
-from agentos.documents.scenarios import EVERYTHING
 
 __all__ = ["Finding", "Repository", "Severity", "check_lld"]
 
@@ -155,11 +154,13 @@ def _check_files(lld: Lld, repository: Repository | None) -> Iterator[Finding]:
             fix = "list each file in a table: `| File | Change Type | Description |`"
             yield Finding("LLD005", _ERROR, sections[0].line, message, fix)
         return
+    last_line = {file.path: file.line for file in lld.files}
     for path, count in Counter(file.path for file in lld.files).items():
         if count > 1:
-            line = [file.line for file in lld.files if file.path == path][-1]
-            yield Finding("LLD009", _WARNING, line, f"{path} is listed {count} times", "list each file once")
-    places = _Places(repository, lld.files)
+            yield Finding(
+                "LLD009", _WARNING, last_line[path], f"{path} is listed {count} times", "list each file once"
+            )
+    places = _Places(repository, _added_folders(lld.files))
     for file in lld.files:
         yield from _check_path_safety(file)
         if file.change is Change.UNKNOWN:
@@ -182,7 +183,7 @@ class _Places:
     """Paths against the repository, and against the folders the design itself adds."""
 
     repository: Repository | None
-    files: tuple[FileChange, ...]
+    added_folders: frozenset[str]
     suggestions_left: int = 20
 
     def check(self, file: FileChange) -> Iterator[Finding]:
@@ -213,17 +214,10 @@ class _Places:
         """The folder is there, or is added: named itself, or made a package by an `__init__.py`."""
         assert self.repository is not None
         while str(folder) != "." and not self.repository.exists(str(folder)):
-            if str(folder) not in self._added_folders():
+            if str(folder) not in self.added_folders:
                 return False
             folder = folder.parent
         return True
-
-    def _added_folders(self) -> set[str]:
-        added = [file for file in self.files if file.change in {Change.ADD, Change.UNKNOWN}]
-        named = {str(PurePosixPath(file.path)) for file in added if file.path.endswith("/")}
-        return named | {
-            str(PurePosixPath(file.path).parent) for file in added if PurePosixPath(file.path).name == "__init__.py"
-        }
 
     def _fix(self, path: str, otherwise: str, *, folders_only: bool = False) -> str:
         if self.repository is None or self.suggestions_left <= 0:
@@ -231,6 +225,13 @@ class _Places:
         self.suggestions_left -= 1
         meant = suggestion(path, self.repository, folders_only=folders_only)
         return f"did you mean {meant}? Else {otherwise}" if meant else otherwise
+
+
+def _added_folders(files: tuple[FileChange, ...]) -> frozenset[str]:
+    paths = [file.path for file in files if file.change in {Change.ADD, Change.UNKNOWN}]
+    named = {str(PurePosixPath(path)) for path in paths if path.endswith("/")}
+    packages = {str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name == "__init__.py"}
+    return frozenset(named | packages)
 
 
 _PARTICIPLE = {Change.MODIFY: "modified", Change.DELETE: "deleted", Change.RENAME: "renamed"}
@@ -287,9 +288,10 @@ def _check_coverage(lld: Lld) -> Iterator[Finding]:
 
 
 def _check_references(lld: Lld) -> Iterator[Finding]:
+    names = RequirementNames(lld.requirements)
     for scenario in lld.scenarios if lld.requirements else ():
         for reference in scenario.requirements:
-            if reference != EVERYTHING and resolve(reference, lld.requirements) is None:
+            if not names.resolve(reference):
                 message = f"scenario {scenario.id} refers to requirement {reference}, which does not exist"
                 yield Finding("LLD013", _WARNING, scenario.line, message, "name a requirement of this document")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -76,30 +76,40 @@ def likely_requirements(requirements: Sequence[Requirement], scenarios: Sequence
     return found
 
 
-def resolve(reference: str, requirements: Sequence[Requirement]) -> str | None:
-    """The id a reference means: itself, or the only requirement with that number (`1` for `FR-1`)."""
-    if any(one.id == reference for one in requirements):
-        return reference
-    number = reference.rpartition("-")[2]
-    same_number = [one.id for one in requirements if one.id.rpartition("-")[2] == number]
-    return same_number[0] if len(same_number) == 1 else None
+class RequirementNames:
+    """What references to requirements mean."""
+
+    def __init__(self, requirements: Sequence[Requirement]) -> None:
+        self._ids = dict.fromkeys(one.id for one in requirements)
+        self._by_number: dict[str, list[str]] = defaultdict(list)
+        for identifier in self._ids:
+            self._by_number[identifier.rpartition("-")[2]].append(identifier)
+
+    def resolve(self, reference: str) -> tuple[str, ...]:
+        """The ids a reference means: itself, the only one with its number (`1` for `FR-1`), all, or none."""
+        if reference == EVERYTHING:
+            return tuple(self._ids)
+        if reference in self._ids:
+            return (reference,)
+        same_number = self._by_number.get(reference.rpartition("-")[2], [])
+        return (same_number[0],) if len(same_number) == 1 else ()
 
 
 def _said(requirements: Sequence[Requirement], scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
+    names = RequirementNames(requirements)
     said: dict[str, Scenario] = {}
     for scenario in scenarios:
         for reference in scenario.requirements:
-            covered = (
-                [one.id for one in requirements] if reference == EVERYTHING else [resolve(reference, requirements)]
-            )
-            for identifier in covered:
-                if identifier is not None:
-                    said.setdefault(identifier, scenario)
+            for identifier in names.resolve(reference):
+                said.setdefault(identifier, scenario)
     return said
 
 
 class _Likeness:
-    """How much of a requirement's meaning a scenario's words hold; a word that is everywhere weighs little."""
+    """How much of a requirement's meaning a scenario's words hold; a word that is everywhere weighs little.
+
+    Only the first few hundred of each are compared: nobody reads more, and the work grows with their product.
+    """
 
     def __init__(self, requirements: Sequence[Requirement], scenarios: Sequence[Scenario]) -> None:
         self._requirements = [(one, _stems(one.text)) for one in requirements[:_MOST_COMPARED]]
@@ -109,20 +119,23 @@ class _Likeness:
         self._weight = {stem: math.log(1 + len(texts) / count) for stem, count in counts.items()}
 
     def best_scenario(self, requirement: Requirement) -> tuple[Scenario | None, float]:
-        stems = _stems(requirement.text)
-        scored = [(self._score(stems, told), scenario) for scenario, told in self._scenarios]
-        score, scenario = max(scored, key=lambda pair: pair[0], default=(0.0, None))
-        return (scenario, score) if score > 0 else (None, 0.0)
+        wanted = _stems(requirement.text)
+        total = self._weight_of(wanted)
+        scored = [(self._weight_of(wanted & told), scenario) for scenario, told in self._scenarios]
+        weight, scenario = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+        return (scenario, weight / total) if weight > 0 else (None, 0.0)
 
     def best_requirement(self, scenario: Scenario) -> tuple[Requirement | None, float]:
         told = _stems(_told(scenario))
-        scored = [(self._score(stems, told), requirement) for requirement, stems in self._requirements]
+        scored = [
+            (self._weight_of(wanted & told) / (self._weight_of(wanted) or 1.0), requirement)
+            for requirement, wanted in self._requirements
+        ]
         score, requirement = max(scored, key=lambda pair: pair[0], default=(0.0, None))
         return requirement, score
 
-    def _score(self, wanted: frozenset[str], told: frozenset[str]) -> float:
-        total = sum(self._weight.get(stem, 1.0) for stem in wanted)
-        return sum(self._weight.get(stem, 1.0) for stem in wanted & told) / total if total else 0.0
+    def _weight_of(self, stems: frozenset[str]) -> float:
+        return sum(self._weight.get(stem, 1.0) for stem in stems)
 
 
 def _told(scenario: Scenario) -> str:

@@ -92,22 +92,37 @@ def _change_of_heading(heading: str) -> Change:
 
 def _from_tables(lines: Sequence[Line], default: Change) -> Iterator[FileChange]:
     for table in tables(lines):
-        if is_file_table(table):
+        columns = _columns(table)
+        if columns is not None:
             for row in table.rows:
-                yield from _from_row(table, row, default)
+                yield from _from_row(columns, row, default)
 
 
-def _from_row(table: Table, row: Row, default: Change) -> Iterator[FileChange]:
-    path_column = table.column(*_PATH_COLUMNS)
-    change_column = table.column(*_CHANGE_COLUMNS)
-    description_column = table.column(*_DESCRIPTION_COLUMNS)
-    if description_column == change_column:
-        others = [index for index in range(len(table.header)) if index not in {path_column, change_column}]
-        description_column = others[0] if others else change_column
-    cell = row.cells[path_column] if path_column is not None else ""
-    change = read_change(row.cells[change_column]) if change_column is not None else Change.UNKNOWN
-    description = plain(row.cells[description_column]) if description_column is not None else ""
-    yield from _changes(cell, change if change is not Change.UNKNOWN else default, description, row.line)
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    path: int
+    change: int | None
+    description: int | None
+
+
+def _columns(table: Table) -> _Columns | None:
+    """Where a table of files has what; None when it lists no files."""
+    path = table.column(*_PATH_COLUMNS)
+    if path is None or not is_file_table(table):
+        return None
+    change, description = table.column(*_CHANGE_COLUMNS), table.column(*_DESCRIPTION_COLUMNS)
+    if description == change:
+        others = [index for index in range(len(table.header)) if index not in {path, change}]
+        description = others[0] if others else change
+    return _Columns(path, change, description)
+
+
+def _from_row(columns: _Columns, row: Row, default: Change) -> Iterator[FileChange]:
+    change = Change.UNKNOWN if columns.change is None else read_change(row.cells[columns.change])
+    description = "" if columns.description is None else plain(row.cells[columns.description])
+    yield from _changes(
+        row.cells[columns.path], default if change is Change.UNKNOWN else change, description, row.line
+    )
 
 
 def _from_items(lines: Sequence[Line], default: Change) -> list[FileChange]:

@@ -19,6 +19,8 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
 
 def code_spans(text: str) -> list[tuple[int, int, int]]:
     """Every code span of a line as (start, end, number of backticks), in order and without overlap."""
+    if "`" not in text:
+        return []
     runs = [(match.start(), match.end() - match.start()) for match in _TICKS.finditer(text)]
     starts_by_length: dict[int, list[int]] = defaultdict(list)
     for start, length in runs:

@@ -21,7 +21,7 @@ from agentos.documents.repository import FolderRepository, Repository
 from agentos.documents.requirements import Requirement
 from agentos.paths import find_project_dir
 
-_LARGEST_DOCUMENT = 4 * 1024 * 1024
+_LARGEST_DOCUMENT = 1024 * 1024
 _LLD_PARTS = frozenset({Part.FILES, Part.SCENARIOS, Part.CONTEXT, Part.ALTERNATIVES, Part.CHANGES, Part.RISKS})
 _ISSUE_PARTS = frozenset(
     {Part.USER_STORY, Part.ACCEPTANCE_CRITERIA, Part.OUT_OF_SCOPE, Part.UX_FLOW, Part.TESTING_NOTES}

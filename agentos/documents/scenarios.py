@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentos.documents.blocks import ListItem, Row, Table, list_items, read_field, tables
@@ -54,7 +54,7 @@ def scenarios(document: Document, sections: Sequence[Section]) -> tuple[Scenario
     parts = [part for section in sections for part in document.tree(section)]
     all_tables = [table for part in parts for table in tables(document.own_lines(part)) if is_scenario_table(table)]
     if all_tables:
-        return tuple(_from_row(table, row) for table in all_tables for row in table.rows if any(row.cells))
+        return tuple(one for table in all_tables for one in _from_table(table))
     return tuple(one for part in parts for one in _from_items(list_items(document.own_lines(part))))
 
 
@@ -79,8 +79,14 @@ def _places(table: Table) -> dict[str, int]:
     return places
 
 
-def _from_row(table: Table, row: Row) -> Scenario:
+def _from_table(table: Table) -> Iterator[Scenario]:
     places = _places(table)
+    for row in table.rows:
+        if any(row.cells):
+            yield _from_row(table, places, row)
+
+
+def _from_row(table: Table, places: Mapping[str, int], row: Row) -> Scenario:
     cells = {name: plain(row.cells[place]) for name, place in places.items()}
     columns = {heading: cell for heading, cell in zip(table.header, row.cells, strict=True) if heading}
     if "requirements" in cells:
