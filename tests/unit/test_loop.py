@@ -23,15 +23,25 @@ def loop() -> Iterator[Loop]:
     made.close()
 
 
+class Pipe:
+    """Ends that a test may close; a number is never closed twice, as it may be somebody else's by then."""
+
+    def __init__(self) -> None:
+        self.read, self.write = os.pipe()
+        self._open = {self.read, self.write}
+
+    def close(self, *ends: int) -> None:
+        for end in ends or (self.read, self.write):
+            if end in self._open:
+                self._open.remove(end)
+                os.close(end)
+
+
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    read, write = os.pipe()
-    yield read, write
-    for descriptor in (read, write):
-        try:
-            os.close(descriptor)
-        except OSError:
-            continue  # Closed by the test.
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    made.close()
 
 
 def test_timers_run_in_the_order_of_their_times_then_of_their_making(loop: Loop) -> None:
@@ -83,8 +93,8 @@ def test_the_clock_is_the_one_that_was_passed_in() -> None:
     assert seen == [1_000.0]
 
 
-def test_a_readable_descriptor_calls_its_watcher_until_it_is_unwatched(loop: Loop, pipe: tuple[int, int]) -> None:
-    read, write = pipe
+def test_a_readable_descriptor_calls_its_watcher_until_it_is_unwatched(loop: Loop, pipe: Pipe) -> None:
+    read, write = pipe.read, pipe.write
     seen: list[bytes] = []
 
     def take(events: int) -> None:
@@ -101,16 +111,16 @@ def test_a_readable_descriptor_calls_its_watcher_until_it_is_unwatched(loop: Loo
     assert seen == [b"a", b"b"]
 
 
-def test_a_second_watch_replaces_the_first(loop: Loop, pipe: tuple[int, int]) -> None:
-    _, write = pipe
+def test_a_second_watch_replaces_the_first(loop: Loop, pipe: Pipe) -> None:
+    write = pipe.write
     loop.watch(write, WRITE, lambda _events: pytest.fail("replaced"))
     loop.watch(write, WRITE, lambda _events: loop.stop())
     loop.run()
 
 
-def test_the_end_of_a_pipe_wakes_its_reader(loop: Loop, pipe: tuple[int, int]) -> None:
-    read, write = pipe
-    os.close(write)
+def test_the_end_of_a_pipe_wakes_its_reader(loop: Loop, pipe: Pipe) -> None:
+    read, write = pipe.read, pipe.write
+    pipe.close(write)
     loop.watch(read, READ, lambda _events: loop.stop())
     loop.run()
 
@@ -163,8 +173,8 @@ def test_a_descriptor_number_taken_again_in_the_same_round_is_not_mistaken(loop:
 
     loop.watch(first[0], READ, swap)
     loop.watch(second[0], READ, lambda _events: called.append("old"))
-    for pipe in (first, second):
-        os.write(pipe[1], b"x")
+    for _, write in (first, second):
+        os.write(write, b"x")
     loop.run()
     assert called == ["swap"]
     loop.unwatch(first[0])

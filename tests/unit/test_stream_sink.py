@@ -45,15 +45,25 @@ def calls() -> Calls:
     return Calls()
 
 
+class Pipe:
+    """Ends that a test may close; a number is never closed twice, as it may be somebody else's by then."""
+
+    def __init__(self) -> None:
+        self.read, self.write = os.pipe()
+        self._open = {self.read, self.write}
+
+    def close(self, *ends: int) -> None:
+        for end in ends or (self.read, self.write):
+            if end in self._open:
+                self._open.remove(end)
+                os.close(end)
+
+
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    read, write = os.pipe()
-    yield read, write
-    for descriptor in (read, write):
-        try:
-            os.close(descriptor)
-        except OSError:
-            continue  # Closed by the test.
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    made.close()
 
 
 def make_sink(descriptor: int, loop: Loop, calls: Calls) -> StreamSink:
@@ -74,26 +84,26 @@ def is_blocking(descriptor: int) -> bool:
     return not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_NONBLOCK
 
 
-def test_what_fits_is_written_at_once(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_what_fits_is_written_at_once(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sink.write(b"hello ")
     sink.write(b"")
     sink.write(b"world\n")
-    assert os.read(pipe[0], 100) == b"hello world\n"
+    assert os.read(pipe.read, 100) == b"hello world\n"
     sink.close()
 
 
-def test_the_users_descriptor_stays_blocking_and_open(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_the_users_descriptor_stays_blocking_and_open(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sink.write(b"x")
-    assert is_blocking(pipe[1])
+    assert is_blocking(pipe.write)
     sink.close()
-    os.write(pipe[1], b"y")
-    assert os.read(pipe[0], 2) == b"xy"
+    os.write(pipe.write, b"y")
+    assert os.read(pipe.read, 2) == b"xy"
 
 
-def test_a_slow_reader_blocks_nobody_and_loses_nothing(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_a_slow_reader_blocks_nobody_and_loses_nothing(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sent = b"".join(b"line %d\n" % number for number in range(300_000))
     began = time.monotonic()
     for start in range(0, len(sent), 50_000):
@@ -101,7 +111,7 @@ def test_a_slow_reader_blocks_nobody_and_loses_nothing(loop: Loop, calls: Calls,
     assert time.monotonic() - began < 5  # Nobody reads yet.
     assert sink.is_full
     got = bytearray()
-    thread = read_all(pipe[0], got)
+    thread = read_all(pipe.read, got)
     loop.after(0, lambda: None)
 
     def check() -> None:
@@ -112,25 +122,26 @@ def test_a_slow_reader_blocks_nobody_and_loses_nothing(loop: Loop, calls: Calls,
     assert not sink.is_full
     assert calls.drained == 1
     sink.close()
-    os.close(pipe[1])
+    pipe.close(pipe.write)
     thread.join()
     assert bytes(got) == sent
 
 
-def test_drained_is_told_only_after_it_was_full(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_drained_is_told_only_after_it_was_full(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sink.write(b"x" * (HIGH_WATER_BYTES // 2))
     assert not sink.is_full
-    read_all(pipe[0], bytearray())
+    thread = read_all(pipe.read, bytearray())
     assert sink.flush(30)
     assert calls.drained == 0
     sink.close()
-    os.close(pipe[1])
+    pipe.close(pipe.write)
+    thread.join()
 
 
-def test_a_reader_that_goes_away_closes_the_sink_once(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
-    os.close(pipe[0])
+def test_a_reader_that_goes_away_closes_the_sink_once(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
+    pipe.close(pipe.read)
     sink.write(b"x")
     assert sink.is_closed
     sink.write(b"y")
@@ -140,12 +151,12 @@ def test_a_reader_that_goes_away_closes_the_sink_once(loop: Loop, calls: Calls, 
 
 
 def test_a_reader_that_goes_away_while_the_sink_is_full_frees_those_who_wait(
-    loop: Loop, calls: Calls, pipe: tuple[int, int]
+    loop: Loop, calls: Calls, pipe: Pipe
 ) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+    sink = make_sink(pipe.write, loop, calls)
     sink.write(b"x" * (HIGH_WATER_BYTES + (1 << 17)))
     assert sink.is_full
-    loop.post(lambda: os.close(pipe[0]))
+    loop.post(lambda: pipe.close(pipe.read))
     loop.after(0.01, lambda: None)
 
     def check() -> None:
@@ -216,24 +227,24 @@ def test_a_terminal_is_written_to_without_changing_its_mode(loop: Loop, calls: C
 
 
 def test_without_a_second_opening_the_descriptor_itself_is_used(
-    loop: Loop, calls: Calls, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    loop: Loop, calls: Calls, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a system without /proc."""
     monkeypatch.setattr(stream_sink, "_open_again", lambda descriptor: (descriptor, stream_sink._SAFE_PIPE_BYTES))
-    sink = make_sink(pipe[1], loop, calls)
+    sink = make_sink(pipe.write, loop, calls)
     sent = os.urandom(500_000)
     sink.write(sent)
     got = bytearray()
-    thread = read_all(pipe[0], got)
+    thread = read_all(pipe.read, got)
     assert sink.flush(30)
     sink.close()
-    os.close(pipe[1])
+    pipe.close(pipe.write)
     thread.join()
     assert bytes(got) == sent
 
 
-def test_flush_gives_up_when_the_time_is_up(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_flush_gives_up_when_the_time_is_up(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sink.write(b"x" * 1_000_000)
     began = time.monotonic()
     assert not sink.flush(0.05)
@@ -242,10 +253,10 @@ def test_flush_gives_up_when_the_time_is_up(loop: Loop, calls: Calls, pipe: tupl
     sink.close()
 
 
-def test_flush_ends_when_the_reader_goes_away(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_flush_ends_when_the_reader_goes_away(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sink.write(b"x" * 1_000_000)
-    timer = threading.Timer(0.05, lambda: os.close(pipe[0]))
+    timer = threading.Timer(0.05, lambda: pipe.close(pipe.read))
     timer.start()
     sink.flush(None)
     timer.join()
@@ -254,10 +265,10 @@ def test_flush_ends_when_the_reader_goes_away(loop: Loop, calls: Calls, pipe: tu
     sink.close()
 
 
-def test_a_closed_sink_takes_nothing_and_holds_nobody_up(loop: Loop, calls: Calls, pipe: tuple[int, int]) -> None:
-    sink = make_sink(pipe[1], loop, calls)
+def test_a_closed_sink_takes_nothing_and_holds_nobody_up(loop: Loop, calls: Calls, pipe: Pipe) -> None:
+    sink = make_sink(pipe.write, loop, calls)
     sink.close()
     sink.write(b"late")
     assert not sink.is_full
-    assert not select.select([pipe[0]], [], [], 0)[0]
+    assert not select.select([pipe.read], [], [], 0)[0]
     assert calls.closed == 0
