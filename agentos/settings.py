@@ -29,6 +29,8 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
+    issues_dir: str = "docs/issues"
+    """Where issues written from briefs go."""
     lld_dir: str = "docs/lld/active"
     lld_done_dir: str = "docs/lld/done"
     reports_dir: str = "docs/reports"

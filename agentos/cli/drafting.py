@@ -149,6 +149,7 @@ def _environment(arguments: argparse.Namespace) -> dict[str, str]:
         "AGENTOS_REVIEWER": arguments.reviewer,
         "AGENTOS_REVIEW": arguments.review,
         "AGENTOS_MAX_ROUNDS": arguments.max_rounds,
+        "AGENTOS_FILE_ISSUES": "1" if getattr(arguments, "file", False) else None,
         "AGENTOS_RECORD_DIR": str(Path(arguments.record).absolute()) if arguments.record else None,
     }
     return dict(os.environ) | {name: str(value) for name, value in flags.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,15 @@ from agentos.workflows.drafting import steps
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import DocumentKind
 
+PUBLISH_VARIABLE = "AGENTOS_FILE_ISSUES"
 Node = Callable[[DraftingState], DraftingState]
 
 
-def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node) -> Any:
-    """The graph of a document workflow. Gates are nodes of their own, passed only where a person decides."""
+def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node, publish: Node | None = None) -> Any:
+    """The graph of a document workflow. Gates are nodes of their own, passed only where a person decides.
+
+    `publish` is for documents that also go elsewhere; it runs for approved ones when the run was asked to.
+    """
     graph: Any = StateGraph(DraftingState)
     graph.add_node("N0_load", load)
     graph.add_node("N0b_context", context)
@@ -38,7 +43,12 @@ def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node) -> A
     graph.add_conditional_edges("G1_draft_gate", _after_draft_gate, ["N1_design", "N3_review"])
     graph.add_conditional_edges("N3_review", _after_review, ["N1_design", "G2_verdict_gate", "N4_finalize"])
     graph.add_conditional_edges("G2_verdict_gate", _after_verdict_gate, ["N1_design", "N4_finalize"])
-    graph.add_edge("N4_finalize", END)
+    if publish is None:
+        graph.add_edge("N4_finalize", END)
+    else:
+        graph.add_node("N5_publish", publish)
+        graph.add_conditional_edges("N4_finalize", _after_finalize, ["N5_publish", END])
+        graph.add_edge("N5_publish", END)
     return graph
 
 
@@ -61,6 +71,11 @@ def _after_review(state: DraftingState) -> str:
     if _has_gate("verdict"):
         return "G2_verdict_gate"
     return {"design": "N1_design", "finalize": "N4_finalize"}[steps.after_review(state, max_rounds())]
+
+
+def _after_finalize(state: DraftingState) -> str:
+    is_wanted = os.environ.get(PUBLISH_VARIABLE) == "1" and state["outcome"] == "approved"
+    return "N5_publish" if is_wanted else END
 
 
 def _draft_gate(state: DraftingState) -> DraftingState:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentos.documents.approval import Absent, Changed, read_approval, verify_approval
+from agentos.documents.approval import Absent, Changed, verify_approval
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import Approval, FolderSource, ItemKind, SourceItem, parse_source, plan_pending
@@ -41,12 +41,12 @@ def find_llds(project_dir: Path, settings: Settings, patterns: Sequence[str], *,
 def find_briefs(project_dir: Path, settings: Settings, patterns: Sequence[str], *, fresh: bool) -> Pending:
     """Briefs without an issue of their current text."""
     items, warnings = _read(settings.sources.briefs, project_dir, ItemKind.BRIEF)
-    issues = FolderSource(project_dir / settings.sources.issues, kind=ItemKind.ISSUE)
+    folder = settings.documents.issues_dir
     approvals: dict[str, Approval] = {}
-    for path in sorted(issues.directory.glob("*.md")) if issues.directory.is_dir() else []:
-        info = read_approval(path.read_text(encoding="utf-8", errors="replace"))
-        if info is not None and path.stem.removeprefix("ISSUE-"):
-            approvals[path.stem.removeprefix("ISSUE-")] = Approval(info.issue_hash, path.name)
+    for item in items:
+        found = _approval(project_dir / folder / f"{item.id}.md", f"{folder}/{item.id}.md", warnings)
+        if found is not None:
+            approvals[item.id] = found
     return _split(project_dir, "issue", "ISSUE-", items, approvals, patterns, warnings, fresh=fresh)
 
 

@@ -37,6 +37,8 @@ class DraftingState(TypedDict, total=False):
     drafter: str
     reviewer: str
 
+    filed_url: str
+
     # How it ended.
     outcome: str
     reason: str

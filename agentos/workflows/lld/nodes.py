@@ -21,7 +21,6 @@ from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
 from agentos.workflows.lld.context import build_context
 
-
 _FEWEST_WORDS = 8
 
 

@@ -79,11 +79,14 @@ class KeyDesk:
         self._wake_timer: Timer | None = None
         self._file_timer: Timer | None = None
         self._usage: dict[str, ItemUsage] = defaultdict(ItemUsage)
+        self._is_stopping = False
 
     def take(self, item_id: str, message: LeaseAsk | LeaseCancel | LeaseReturn) -> None:
         """A worker's message about a key."""
         match message:
             case LeaseAsk():
+                # Also when nobody waits: a key that is no longer rejected must not be refused.
+                self._reload_if_changed()
                 self._service.ask(
                     Ask(
                         owner=item_id,
@@ -146,8 +149,7 @@ class KeyDesk:
     def _refuse(self, owner: str, ticket: int, error: AgentosError) -> None:
         if isinstance(error, BudgetReachedError):
             # The item keeps its checkpoint and goes on with more money: stopped, not failed.
-            self._emit(Warned(text=str(error)))
-            self._control.request_stop("budget reached", exit_code=ExitCode.BUDGET_REACHED)
+            self._stop("budget reached", str(error), ExitCode.BUDGET_REACHED)
             return
         message = LeaseRefused(ticket=ticket, exit_code=int(error.exit_code), message=str(error))
         self._control.send(owner, message)
@@ -157,12 +159,15 @@ class KeyDesk:
             return
         wait = self._service.longest_wait_seconds()
         if wait > self._max_wait_seconds:
-            self._emit(
-                Warned(
-                    text=f"the next key opens in {wait:.0f} s, longer than --max-wait {self._max_wait_seconds:g} s"
-                )
-            )
-            self._control.request_stop("quota gone", exit_code=ExitCode.QUOTA_GONE)
+            words = f"the next key opens in {wait:.0f} s, longer than --max-wait {self._max_wait_seconds:g} s"
+            self._stop("quota gone", words, ExitCode.QUOTA_GONE)
+
+    def _stop(self, reason: str, words: str, exit_code: ExitCode) -> None:
+        """Said once, however many calls wait."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._emit(Warned(text=words))
+            self._control.request_stop(reason, exit_code=exit_code)
 
     def _follow_keys(self, *, has_success: bool) -> None:
         """Fewer than two usable keys: one item at a time. They are back: one more with each call that goes well."""
@@ -188,17 +193,20 @@ class KeyDesk:
             self._wake_timer = self._loop.after(seconds + 0.002, self._pump)
 
     def _plan_file_check(self) -> None:
-        """Only while somebody waits: nobody else would notice new keys."""
+        """While somebody waits: whoever asks looks by himself."""
         if self._service.waiting_owners and self._file_timer is None:
             self._file_timer = self._loop.after(_FILE_CHECK_SECONDS, self._check_file)
 
     def _check_file(self) -> None:
         self._file_timer = None
+        self._reload_if_changed()
+        self._pump()
+
+    def _reload_if_changed(self) -> None:
         state = self._stat()
         if state != self._file_state:
             self._file_state = state
             self._reload()
-        self._pump()
 
     def _reload(self) -> None:
         try:
@@ -208,7 +216,8 @@ class KeyDesk:
             return
         self._on_reload(credentials)
         self._service.reload(credentials)
-        self._emit(Warned(text=f"{self._key_file.name} changed: {len(credentials.credentials)} keys now"))
+        count = sum(1 for credential in credentials.credentials if credential.secret)
+        self._emit(Warned(text=f"{self._key_file.name} changed: {count} key{'' if count == 1 else 's'} now"))
 
     def _stat(self) -> tuple[int, int, int] | None:
         try:
