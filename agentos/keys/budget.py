@@ -37,6 +37,10 @@ class Budget:
         self._reserved.pop(fence, None)
         self.spent_usd += cost_usd
 
+    def write_off(self, fence: int) -> None:
+        """The call's end will never be known: it counts as what was reserved for it."""
+        self.spent_usd += self._reserved.pop(fence, 0.0)
+
     def warning_due(self) -> bool:
         """True once at 80 % and once at 100 %."""
         share = self.spent_usd / self.cap_usd if self.cap_usd > 0 else 1.0

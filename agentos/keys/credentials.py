@@ -109,7 +109,7 @@ def load_credentials(
 
 def scrubbed(environ: Mapping[str, str], credentials: CredentialSet) -> dict[str, str]:
     """The environment for processes that have no business with keys: no variable that holds one, by any name."""
-    secrets = credentials.secrets.values()
+    secrets = [secret for secret in credentials.secrets.values() if secret]
     return {
         name: value
         for name, value in environ.items()

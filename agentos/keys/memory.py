@@ -22,7 +22,8 @@ class LimitMemory:
     """Known limits and rejections. Runs at the same time merge: the later end of a limit stands.
 
     `fingerprints` maps the names of the keys at hand to the fingerprints of their secrets, so that a key with a new
-    secret is a new key. What is loaded and saved is the data of `KeyPool.export_limits` and `import_limits`.
+    secret is a new key. What is loaded and saved is the data of `KeyPool.export_limits` and `import_limits`, and with
+    it how often a key was called: `new_calls` of a saved record add to the `calls` of a loaded one.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -45,11 +46,13 @@ class LimitMemory:
                     known[mark] = _merged(known.get(mark, {}), record)
             self._write({mark: _still_true(record, now) for mark, record in known.items()})
 
-    def forget(self, fingerprint: str) -> None:
-        """The user's word that a key is to be tried again."""
+    def forget(self, fingerprint: str, *, keeps_rejection: bool = False) -> None:
+        """The user's word that a key is to be tried again. Its limits are its group's, its rejection is its own."""
+        kept = {"calls", "last_used", *(("rejected",) if keeps_rejection else ())}
         with locked(self._path):
             known = self._read()
-            if known.pop(fingerprint, None) is not None:
+            if fingerprint in known:
+                known[fingerprint] = {name: value for name, value in known[fingerprint].items() if name in kept}
                 self._write(known)
 
     def _write(self, known: Mapping[str, Any]) -> None:
@@ -95,7 +98,7 @@ def _checked(document: Any) -> dict[str, Any]:
     for record in keys.values():
         if not isinstance(record.get("rejected", ""), str):
             raise TypeError("rejected")
-        float(record.get("last_used", 0.0))
+        float(record.get("last_used", 0.0)), int(record.get("calls", 0))
         for model in record.get("models", {}).values():
             _check_model(model)
     return keys
@@ -117,6 +120,9 @@ def _check_model(model: Mapping[str, Any]) -> None:
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Two runs' knowledge of one key. A rejection stays until the secret changes or the user forgets it."""
     merged: dict[str, Any] = {**one, **other}
+    calls = one.get("calls", 0) + merged.pop("new_calls", 0)
+    if calls:
+        merged["calls"] = calls
     used = [record["last_used"] for record in (one, other) if "last_used" in record]
     if used:
         merged["last_used"] = max(used)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from agentos.errors import BudgetReachedError, NoUsableKeyError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, PoolResumed, Warned
@@ -81,12 +82,15 @@ class KeyService:
             self._pool.import_limits(clock(), memory.load(self._fingerprints()))
         self._asks: dict[int, Ask] = {}
         self._unfunded: list[Ask] = []
-        self._costs: dict[int, float] = {}
+        self._holders: dict[int, str] = {}
+        """Owners by the fence of what they hold."""
+        self._saved_calls: dict[str, int] = {}
         self._lanes: dict[tuple[str, str], None] = {}
+        self._hopeless: set[tuple[str, str]] = set()
         self._waiting_since: float | None = None
-        self._is_announced = False
+        self._announced: str | None = None
+        """The kind of waiting the user was told of and not yet told the end of."""
         self._has_announced_in_use = False
-        self._announced_until = 0.0
         self._unpriced: set[str] = set()
 
     def ask(self, ask: Ask) -> None:
@@ -113,10 +117,10 @@ class KeyService:
         now = self._clock()
         usage = evidence.usage if isinstance(evidence, Succeeded) else Usage()
         self._pool.release(now, key_name, fence, evidence)
+        self._holders.pop(fence, None)
         if self.budget is not None:
             self.budget.settle(fence, usage.cost_usd or 0.0)
-            if self.budget.warning_due():
-                self._emit(BudgetNoticed(spent_usd=self.budget.spent_usd, budget_usd=self.budget.cap_usd))
+            self._tell_of_spending(self.budget)
         if isinstance(evidence, RateLimited | QuotaSpent | Rejected):
             self._tell_of_limit(now, key_name, evidence)
             self.save()
@@ -126,6 +130,12 @@ class KeyService:
         self._unfunded = [ask for ask in self._unfunded if ask.owner != owner]
         self._asks = {number: ask for number, ask in self._asks.items() if ask.owner != owner}
         self._pool.drop_owner(self._clock(), owner)
+        for fence in [fence for fence, holder in self._holders.items() if holder == owner]:
+            del self._holders[fence]
+            if self.budget is not None:
+                # Nobody will say what the call cost, and the provider may well charge for it.
+                self.budget.write_off(fence)
+                self._tell_of_spending(self.budget)
 
     def pump(self) -> list[Delivery]:
         """What can be delivered now. Tells of waiting as it begins and as it ends."""
@@ -133,6 +143,7 @@ class KeyService:
         deliveries = [*self._fund(now), *self._refuse_hopeless(now)]
         for grant in self._pool.grants(now):
             ask = self._asks.pop(grant.ticket)
+            self._holders[grant.fence] = ask.owner
             if self.budget is not None:
                 self.budget.reserve(grant.fence, ask.estimated_cost_usd or 0.0)
             lease = Lease(
@@ -151,7 +162,7 @@ class KeyService:
         now = self._clock()
         wake = self._pool.next_wake(now)
         # Waiting is told of when it stops being brief.
-        tell = None if self._is_announced or self._waiting_since is None else self._waiting_since + BRIEF_WAIT_SECONDS
+        tell = None if self._announced or self._waiting_since is None else self._waiting_since + BRIEF_WAIT_SECONDS
         due = [moment for moment in (wake, tell) if moment is not None]
         return max(0.0, min(due) - now) if due else None
 
@@ -181,6 +192,7 @@ class KeyService:
         self._credentials = credentials
         self._secrets = credentials.secrets
         self._pool.replace_keys(self._clock(), credentials.specs, changed)
+        self._hopeless.clear()
 
     def snapshot(self) -> list[KeyView]:
         return self._pool.snapshot(self._clock())
@@ -190,10 +202,19 @@ class KeyService:
         if self._memory is None:
             return
         try:
-            self._memory.save(self._pool.export_limits(), self._fingerprints(), now=self._clock())
+            self._memory.save(self._limits_and_calls(), self._fingerprints(), now=self._clock())
         except OSError as error:
             self._emit(Warned(text=f"limits of keys cannot be remembered: {error.strerror or error}"))
             self._memory = None
+
+    def _limits_and_calls(self) -> dict[str, Any]:
+        limits = self._pool.export_limits()
+        for view in self.snapshot():
+            new_calls = view.calls - self._saved_calls.get(view.name, 0)
+            if new_calls > 0:
+                limits.setdefault(view.name, {"models": {}})["new_calls"] = new_calls
+            self._saved_calls[view.name] = view.calls
+        return limits
 
     def _fingerprints(self) -> dict[str, str]:
         return {name: fingerprint(secret, self._salt) for name, secret in self._secrets.items()}
@@ -228,7 +249,9 @@ class KeyService:
             why = self._pool.exhaustion(now, *lane)
             if not isinstance(why, NoneValid):
                 continue
-            self._emit(PoolExhausted(kind="none_valid", names=why.names))
+            if lane not in self._hopeless:
+                self._hopeless.add(lane)
+                self._emit(PoolExhausted(kind="none_valid", names=why.names))
             for number, ask in list(self._asks.items()):
                 if (ask.provider, ask.model) == lane:
                     del self._asks[number]
@@ -251,26 +274,39 @@ class KeyService:
             )
         )
 
+    def _tell_of_spending(self, budget: Budget) -> None:
+        if budget.warning_due():
+            self._emit(BudgetNoticed(spent_usd=budget.spent_usd, budget_usd=budget.cap_usd))
+
     def _tell_of_waiting(self, now: float) -> None:
-        if not self._asks:
-            if self._is_announced and self._waiting_since is not None:
+        """Once when it begins, again when mere business turns into a limit, and once when it ends."""
+        why = self._worst_wait(now)
+        is_over = not self._asks or (self._announced == "limited" and not isinstance(why, AllLimited))
+        if is_over:
+            if self._announced and self._waiting_since is not None:
                 self._emit(PoolResumed(waited_seconds=round(now - self._waiting_since, 1)))
-            self._waiting_since, self._is_announced = None, False
+            self._waiting_since, self._announced = None, None
+        if not self._asks:
             return
         if self._waiting_since is None:
             self._waiting_since = now
-        why = self._worst_wait(now)
-        if self._is_announced or why is None:
-            return
-        if isinstance(why, AllLimited):
+        if isinstance(why, AllLimited) and self._announced != "limited":
             until = datetime.fromtimestamp(why.until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             self._announce(PoolExhausted(kind="limited", until=until, seconds=round(why.until - now, 1)))
-        elif not self._has_announced_in_use or now - self._waiting_since >= BRIEF_WAIT_SECONDS:
+        elif isinstance(why, AllInUse) and self._announced is None and self._is_worth_telling(now):
             self._has_announced_in_use = True
-            self._announce(PoolExhausted(kind="in_use", names=tuple(self._secrets)))
+            self._announce(PoolExhausted(kind="in_use", names=self._names_asked_for()))
+
+    def _is_worth_telling(self, now: float) -> bool:
+        is_brief = self._waiting_since is None or now - self._waiting_since < BRIEF_WAIT_SECONDS
+        return not (is_brief and self._has_announced_in_use)
+
+    def _names_asked_for(self) -> tuple[str, ...]:
+        wanted = {ask.provider for ask in self._asks.values()}
+        return tuple(spec.name for spec in self._credentials.specs if spec.provider in wanted)
 
     def _announce(self, event: PoolExhausted) -> None:
-        self._is_announced = True
+        self._announced = event.kind
         self._emit(event)
 
     def _worst_wait(self, now: float) -> Exhaustion | None:

@@ -230,8 +230,8 @@ def _run_text(event: _RunEvent) -> str:
 
 def _cooling(event: KeyCoolingDown) -> str:
     subject = f"Key {event.key_number} {one_line(event.reason)}"
-    if not math.isfinite(event.seconds):
-        return subject
+    if not math.isfinite(event.seconds) or event.seconds <= 0:
+        return subject  # Waiting would not bring it back.
     seconds = max(1, math.ceil(event.seconds))
     return f"{subject}, back in {f'{seconds}s' if seconds < 120 else countdown(seconds)}"
 
