@@ -1,0 +1,357 @@
+"""Keeps the directions of imports: who may know whom, what is pure, and what the start of a command loads."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import agentos
+
+PACKAGE_DIR = Path(agentos.__file__).parent
+
+HEAVY = {
+    "langgraph",
+    "langchain_core",
+    "pydantic",
+    "pydantic_ai",
+    "pydantic_settings",
+    "openai",
+    "anthropic",
+    "google",
+    "httpx",
+    "httpx2",
+    "githubkit",
+    "keyring",
+    "asyncio",
+    "starlette",
+    "uvicorn",
+}
+"""Slow to import: only for those who use them. Rich is loaded for help alone, by a library of its own."""
+
+INPUT_AND_OUTPUT = {
+    "asyncio",
+    "fcntl",
+    "io",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "selectors",
+    "shutil",
+    "signal",
+    "socket",
+    "sqlite3",
+    "ssl",
+    "subprocess",
+    "sys",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib",
+}
+
+PURE_MODULES = (
+    "agentos.events",
+    "agentos.errors",
+    "agentos.workflows.plan",
+    "agentos.workflows.parallel.schedule",
+    "agentos.workflows.parallel.item_clock",
+    "agentos.workflows.parallel.messages",
+    "agentos.workflows.parallel.terminal_text",
+    "agentos.workflows.parallel.limits",
+    "agentos.keys.pool",
+    "agentos.keys.lanes",
+    "agentos.keys.pace",
+    "agentos.keys.quota",
+    "agentos.keys.groups",
+    "agentos.keys.budget",
+)
+
+REPORTERS_MAY_KNOW = (
+    "agentos.reporters",
+    "agentos.events",
+    "agentos.errors",
+    "agentos.record_format",
+    "agentos.run_records",
+    "agentos.workflows.parallel.terminal_text",
+    "agentos.workflows.parallel.output_prefixer",
+)
+
+KEYS_MAY_KNOW = ("agentos.keys", "agentos.events", "agentos.errors", "agentos.paths", "agentos.settings")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that a module imports."""
+
+    target: str
+    at_import_time: bool
+    """Not inside a function: it happens when the module itself is imported."""
+    for_types_only: bool
+
+
+@cache
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in PACKAGE_DIR.rglob("*.py"):
+        parts = path.relative_to(PACKAGE_DIR.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_in(source: str, module: str = "") -> list[Import]:
+    return list(_imports(ast.parse(source), module, at_import_time=True, for_types_only=False))
+
+
+@cache
+def imports_of(module: str) -> list[Import]:
+    return imports_in(modules()[module].read_text(encoding="utf-8"), module)
+
+
+def _imports(node: ast.AST, module: str, *, at_import_time: bool, for_types_only: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Import(names=names):
+                for name in names:
+                    yield Import(name.name, at_import_time, for_types_only)
+            case ast.ImportFrom(module=source, names=names, level=level):
+                assert level == 0, f"{module}: a relative import hides where it goes"
+                for name in names:
+                    full = f"{source}.{name.name}"
+                    yield Import(full if full in modules() else str(source), at_import_time, for_types_only)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                yield from _imports(child, module, at_import_time=False, for_types_only=for_types_only)
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                yield from _imports(child, module, at_import_time=at_import_time, for_types_only=True)
+            case _:
+                yield from _imports(child, module, at_import_time=at_import_time, for_types_only=for_types_only)
+
+
+def is_within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def own_imports(module: str) -> list[Import]:
+    return [each for each in imports_of(module) if top(each.target) == "agentos"]
+
+
+def loaded_with(start: str) -> dict[str, str]:
+    """Every module that importing `start` imports, and who asked for it first. Parent packages come along."""
+    asked_by = {start: ""}
+    queue = [start]
+    while queue:
+        module = queue.pop()
+        if module not in modules():
+            continue
+        targets = [each.target for each in imports_of(module) if each.at_import_time and not each.for_types_only]
+        for target in [*targets, module.rpartition(".")[0]]:
+            if target and target not in asked_by:
+                asked_by[target] = module
+                queue.append(target)
+    return asked_by
+
+
+# The rules.
+
+
+def test_nothing_imports_the_command_line() -> None:
+    guilty = [
+        f"{module} imports {each.target}"
+        for module in modules()
+        if not is_within(module, ("agentos.cli",))
+        for each in own_imports(module)
+        if is_within(each.target, ("agentos.cli",))
+    ]
+    assert guilty == []
+
+
+def test_reporters_know_events_records_and_text_only() -> None:
+    guilty = [
+        f"{module} imports {each.target}"
+        for module in modules()
+        if is_within(module, ("agentos.reporters",))
+        for each in own_imports(module)
+        if not is_within(each.target, REPORTERS_MAY_KNOW)
+    ]
+    assert guilty == []
+
+
+def test_keys_know_nothing_of_workflows() -> None:
+    guilty = [
+        f"{module} imports {each.target}"
+        for module in modules()
+        if is_within(module, ("agentos.keys",))
+        for each in own_imports(module)
+        if not is_within(each.target, KEYS_MAY_KNOW)
+    ]
+    assert guilty == []
+
+
+def test_the_engine_knows_no_workflow_and_no_document() -> None:
+    beyond = ("agentos.documents", "agentos.sources", "agentos.codebase", "agentos.workstreams", "agentos.testing")
+    workflows = ("agentos.workflows.lld", "agentos.workflows.issue", "agentos.workflows.implementation")
+    guilty = [
+        f"{module} imports {each.target}"
+        for module in modules()
+        if is_within(module, ("agentos.workflows.parallel", "agentos.workflows.launch", "agentos.workflows.graph"))
+        for each in own_imports(module)
+        if is_within(each.target, (*beyond, *workflows))
+    ]
+    assert guilty == []
+
+
+def test_only_the_promised_edge_leads_from_the_parallel_package_to_the_reporters() -> None:
+    edges = {
+        (module, each.target, each.at_import_time)
+        for module in modules()
+        if is_within(module, ("agentos.workflows.parallel",))
+        for each in own_imports(module)
+        if is_within(each.target, ("agentos.reporters",))
+    }
+    home = "agentos.workflows.parallel"
+    assert edges <= {
+        (f"{home}.coordinator", "agentos.reporters.console", False),
+        (f"{home}.credential_coordinator", "agentos.reporters.console", False),
+    }
+
+
+@pytest.mark.parametrize("module", PURE_MODULES)
+def test_a_pure_module_does_no_input_or_output(module: str) -> None:
+    guilty = {each.target for each in imports_of(module) if top(each.target) in INPUT_AND_OUTPUT}
+    assert guilty == set()
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert calls & {"open", "print", "input", "exec", "eval", "__import__"} == set()
+
+
+def test_events_and_errors_know_nobody() -> None:
+    assert own_imports("agentos.events") == own_imports("agentos.errors") == []
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "agentos.cli.main",
+        "agentos.workflows.launch",
+        "agentos.workflows.parallel",
+        "agentos.workflows.parallel.coordinator",
+        "agentos.workflows.parallel.credential_coordinator",
+        "agentos.workflows.parallel.worker",
+        "agentos.reporters.console",
+        "agentos.keys.service",
+    ],
+)
+def test_light_modules_load_no_heavy_library(start: str) -> None:
+    loaded = loaded_with(start)
+    heavy = [f"{asked_by} imports {name}" for name, asked_by in loaded.items() if top(name) in HEAVY]
+    assert heavy == []
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    graph = {
+        module: {
+            each.target
+            for each in own_imports(module)
+            if each.at_import_time and not each.for_types_only and each.target in modules() and each.target != module
+        }
+        for module in modules()
+    }
+    while leaves := [module for module, targets in graph.items() if not targets & graph.keys()]:
+        for module in leaves:
+            del graph[module]
+    assert sorted(graph) == []
+
+
+def test_only_the_graph_module_of_the_engine_imports_langgraph() -> None:
+    engine = [m for m in modules() if is_within(m, ("agentos.workflows",)) and m.count(".") == 2]
+    engine += [m for m in modules() if is_within(m, ("agentos.workflows.parallel",))]
+    users = {m for m in engine if any(top(e.target) == "langgraph" and not e.for_types_only for e in imports_of(m))}
+    assert users == {"agentos.workflows.graph"}
+
+
+# The finder itself.
+
+
+def test_the_finder_sees_every_kind_of_import() -> None:
+    source = """
+import os.path
+from agentos import events
+from agentos.paths import home_dir
+if TYPE_CHECKING:
+    import socket
+class C:
+    import json
+    def f(self):
+        try:
+            import ssl
+        except ImportError:
+            pass
+"""
+    assert imports_in(source) == [
+        Import("os.path", True, False),
+        Import("agentos.events", True, False),
+        Import("agentos.paths", True, False),
+        Import("socket", True, True),
+        Import("json", True, False),
+        Import("ssl", False, False),
+    ]
+
+
+# What really happens, in a fresh interpreter.
+
+PROBE = """
+import json, sys
+sys.argv = ["agentos", *sys.argv[1:]]
+from agentos.cli.main import main
+try:
+    status = main()
+except SystemExit as end:
+    status = end.code
+sys.stdout.flush()
+loaded = sorted({name.partition(".")[0] for name in sys.modules})
+sys.stderr.write("\\n" + json.dumps({"status": status, "modules": loaded}))
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["run", "--graph", "flow.py:graph", "--items", "items.jsonl", "--dry-run"],
+        ["run", "--graph", "flow.py:graph", "--items", "items.jsonl", "--dry-run", "--json", "--parallel", "3"],
+        ["runs"],
+        ["runs", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_runs_nothing_loads_neither_langgraph_nor_pydantic_nor_an_sdk(
+    tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "flow.py").write_text("raise SystemExit('a dry run must not load the graph')")
+    (tmp_path / "items.jsonl").write_text('{"id": "a1"}\n{"id": "a2"}\n')
+    environment = {"AGENTOS_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *command], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    found = json.loads(done.stderr.splitlines()[-1])
+    assert found["status"] in (0, None), done.stderr
+    assert set(found["modules"]) & HEAVY == set()
+    assert "multiprocessing" not in found["modules"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["flow.py", "items.jsonl"]
