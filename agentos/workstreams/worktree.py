@@ -231,7 +231,8 @@ class Repository:
             if worktree.path == path or worktree.branch == branch_of(slug):
                 self._clear_listed(worktree)
         for admin_dir in (self.common_dir / "worktrees").glob(f"{path.name}*"):
-            if not (admin_dir / "gitdir").exists() and _lock_words(admin_dir) == _HALF_MADE:
+            is_unfinished = not (admin_dir / "gitdir").exists()
+            if is_unfinished and (_lock_words(admin_dir) == _HALF_MADE or not any(admin_dir.iterdir())):
                 shutil.rmtree(admin_dir)
         _sweep_trash(path)
         if path.is_dir() and not any(path.iterdir()):

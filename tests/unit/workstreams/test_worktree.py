@@ -132,6 +132,15 @@ def test_half_made_worktree_of_a_killed_git_is_healed(repository: Repository, gi
     assert (healed.worktree.path / "app.py").exists()
 
 
+def test_records_git_had_just_begun_are_cleared(repository: Repository) -> None:
+    admin_dir = repository.common_dir / "worktrees"
+    (admin_dir / "a").mkdir(parents=True)
+    (admin_dir / "a1").mkdir()
+    (admin_dir / "a1" / "locked").write_text("initializing")
+    repository.create("a")
+    assert [path.name for path in admin_dir.iterdir()] == ["a"]
+
+
 def test_git_killed_at_any_moment_of_adding_does_not_stop_the_next_create(
     repository: Repository, project: Path, git: GitCommand
 ) -> None:
