@@ -1,8 +1,9 @@
 r"""Keeps secrets out of everything that is written: finds them by exact value, in every form they travel in.
 
 A secret's *forms* are its own text and what common encoders make of it. They are looked for in the text without its
-line breaks, so that wrapped base64 or a narrow terminal hide nothing. Every character of a form becomes `*` and line
-breaks stay, so lengths, lines and the framing around the text stay as they were.
+*breaks*, which are line breaks and other control characters, so that wrapped base64 or a narrow terminal hide
+nothing. Every character of a form becomes `*` and breaks stay, so lengths, lines and the framing around the text stay
+as they were.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ SHORTEST_SECRET = 6
 MOST_SHOWN = 3
 """How many characters of the beginning of a secret may be shown, when it is unknown whether the rest will follow."""
 
-_BREAKS = b"\r\n"
+_BREAKS = bytes(byte for byte in (*range(32), 127) if byte != ord("\t"))
 _MASK_TABLE = bytes(byte if byte in _BREAKS else ord("*") for byte in range(256))
-_LINE = re.compile(rb"[^\r\n]+")
-_TEXT_CHARACTER = re.compile(r"[^\r\n]")
+_STRETCH = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]+")
+_TEXT_CHARACTER = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]")
+_COLOUR_CODE = re.compile(rb"(\x1b\[[0-9;:]*m)")
 _PERCENT_CODE = re.compile(r"%[0-9A-F]{2}")
 _UNICODE_ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
 _ALPHANUMERIC = frozenset(byte for byte in range(128) if chr(byte).isalnum())
@@ -54,7 +56,8 @@ class Redactor:
 
     def add(self, secrets: Iterable[str]) -> None:
         """Mask these as well from now on. Nothing is ever forgotten: a replaced key may still be printed."""
-        wanted = self._secrets | {secret for secret in map(str.strip, secrets) if len(secret) >= SHORTEST_SECRET}
+        stripped = {secret.strip() for secret in secrets}
+        wanted = self._secrets | {s for s in stripped if len(_TEXT_CHARACTER.findall(s)) >= SHORTEST_SECRET}
         if wanted != self._secrets:
             self._index = _Index.of({form for secret in wanted for form in forms_of(secret)})
             self._secrets = wanted
@@ -67,6 +70,23 @@ class Redactor:
         """
         index = self._index
         return data if index is None else _mask(data, index.spans(data, is_cut=is_cut))
+
+    def redact_coloured(self, block: bytes) -> bytes:
+        """Like `redact`, for terminal output: colour codes inside of a secret do not hide it, and stay."""
+        masked = self.redact(block)
+        if self._index is None or b"\x1b[" not in masked:
+            return masked
+        pieces = _COLOUR_CODE.split(masked)
+        plain = b"".join(pieces[::2])
+        plain_masked = self.redact(plain)
+        if plain_masked is plain:
+            return masked
+        done = 0
+        for number in range(0, len(pieces), 2):
+            end = done + len(pieces[number])
+            pieces[number] = plain_masked[done:end]
+            done = end
+        return b"".join(pieces)
 
     def redact_text(self, text: str, *, is_cut: bool = False) -> str:
         """Like `redact`, for text."""
@@ -123,7 +143,7 @@ class StreamRedactor:
         self._shown = max(0, self._shown - hold_from)
         self._tail = data[hold_from:]
         if len(self._tail) > max(_MOST_HELD_BYTES, 2 * index.longest):
-            # Almost nothing but line breaks: no memory for whoever prints them without an end.
+            # Almost nothing but breaks: no memory for whoever prints them without an end.
             safe += self._release([(0, len(self._tail))])
         return safe
 
@@ -178,7 +198,7 @@ def redact_record(value: Any, redactor: Redactor) -> Any:
 
 
 def forms_of(secret: str) -> set[bytes]:
-    """The secret as it may be met in text without line breaks: plain, escaped, quoted for URLs, hex and base64."""
+    """The secret as it may be met in text without breaks: plain, escaped, quoted for URLs, hex and base64."""
     texts = {secret, *_escaped(secret), *_url_quoted(secret)}
     raw = secret.encode(errors="surrogatepass")
     for encoded in _base64_cores(raw):
@@ -249,9 +269,8 @@ class _Index:
     longest: int
 
     @classmethod
-    def of(cls, forms: set[bytes]) -> _Index | None:
-        if not forms:
-            return None
+    def of(cls, forms: set[bytes]) -> _Index:
+        """Index at least one form; all have `SHORTEST_SECRET` bytes or more, and no breaks."""
         words = set(_ALPHANUMERIC)
         for form in forms:
             if _longest_run(form, words)[1] < SHORTEST_SECRET:
@@ -279,14 +298,14 @@ class _Index:
         )
 
     def spans(self, data: bytes, *, is_cut: bool = False) -> list[Span]:
-        """Where `data` has to be masked: in order, apart from each other, line breaks inside of them included."""
+        """Where `data` has to be masked: in order, apart from each other, breaks inside of them included."""
         spans = self._whole_forms(data)
         if is_cut and (length := self.unfinished_length(data)) > MOST_SHOWN:
             spans = _merged([*spans, (_start_of_last(data, length), len(data))])
         return spans
 
     def unfinished_length(self, data: bytes) -> int:
-        """How many characters at the end of `data`, line breaks not counted, may be the beginning of a form."""
+        """How many characters at the end of `data`, breaks not counted, may be the beginning of a form."""
         tail = _last_characters(data, self.longest - 1)
         for start in range(tail.translate(self.form_table).rfind(b"\0") + 1, len(tail)):
             forms = self.beginnings.get(tail[start : start + 2])
@@ -344,7 +363,7 @@ def _without_breaks(data: bytes) -> bytes:
 
 
 def _last_characters(data: bytes, count: int) -> bytes:
-    """The last `count` bytes that are not line breaks, or all there are."""
+    """The last `count` bytes that are not breaks, or all there are."""
     tail = _without_breaks(data[-2 * count :])
     if len(tail) < count < len(data):
         tail = _without_breaks(data)
@@ -352,7 +371,7 @@ def _last_characters(data: bytes, count: int) -> bytes:
 
 
 def _start_of_last(data: bytes, count: int) -> int:
-    """Where the last `count` bytes that are not line breaks begin; there are as many."""
+    """Where the last `count` bytes that are not breaks begin; there are as many."""
     start = len(data)
     while count:
         start -= 1
@@ -371,19 +390,19 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 
 def _with_breaks(spans: list[Span], data: bytes) -> list[Span]:
-    """Translate places in the text without line breaks to places in `data`."""
+    """Translate places in the text without breaks to places in `data`."""
     if not spans:
         return spans
-    line_starts: list[int] = []
+    starts: list[int] = []
     shifts: list[int] = []
     length = 0
-    for line in _LINE.finditer(data):
-        line_starts.append(length)
-        shifts.append(line.start() - length)
-        length += line.end() - line.start()
+    for stretch in _STRETCH.finditer(data):
+        starts.append(length)
+        shifts.append(stretch.start() - length)
+        length += stretch.end() - stretch.start()
 
     def place(text_place: int) -> int:
-        return text_place + shifts[bisect_right(line_starts, text_place) - 1]
+        return text_place + shifts[bisect_right(starts, text_place) - 1]
 
     return [(place(start), place(end - 1) + 1) for start, end in spans]
 
@@ -400,6 +419,6 @@ def _mask(data: bytes, spans: list[Span]) -> bytes:
 
 
 def _exposed_length(data: bytes, spans: list[Span]) -> int:
-    """How many characters, line breaks not counted, the spans leave readable."""
+    """How many characters, breaks not counted, the spans leave readable."""
     masked = sum(len(_without_breaks(data[start:end])) for start, end in spans)
     return len(_without_breaks(data)) - masked

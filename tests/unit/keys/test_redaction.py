@@ -34,7 +34,7 @@ def stars(text: str) -> str:
 
 def masked_by_hand(secrets: list[str], data: bytes, *, is_cut: bool = False) -> bytes:
     """The definition, taken literally: every place of every form, in the text without its line breaks."""
-    places = [place for place, byte in enumerate(data) if byte not in b"\r\n"]
+    places = [place for place, byte in enumerate(data) if byte == 9 or (byte >= 32 and byte != 127)]
     text = bytes(data[place] for place in places)
     forms = {form for secret in secrets if len(secret.strip()) >= 6 for form in forms_of(secret.strip())}
     hit: set[int] = set()
@@ -152,6 +152,23 @@ class TestForms:
             wrapped = f"key: {KEY[:at]}\r\n{KEY[at:]}\nend"
             assert redactor.redact_text(wrapped) == f"key: {'*' * at}\r\n{'*' * (len(KEY) - at)}\nend"
 
+    @pytest.mark.parametrize("control", ["\0", "\a", "\b", "\x7f", "\x1b"])
+    def test_a_control_character_inside_of_a_secret_does_not_hide_it(self, control):
+        text = f"key: {KEY[:9]}{control}{KEY[9:]}"
+
+        assert Redactor([KEY]).redact_text(text) == f"key: {'*' * 9}{control}{'*' * (len(KEY) - 9)}"
+
+    def test_colour_inside_of_a_secret_does_not_hide_it_and_stays(self):
+        block = f"\x1b[1mkey\x1b[0m \x1b[01;31m{KEY[:3]}\x1b[m{KEY[3:]} {OTHER_KEY}\n".encode()
+        masked = f"\x1b[1mkey\x1b[0m \x1b[01;31m***\x1b[m{stars(KEY[3:])} {stars(OTHER_KEY)}\n".encode()
+        clean = b"\x1b[1mall\x1b[0m is well\n"
+
+        redactor = Redactor([KEY, OTHER_KEY])
+        assert redactor.redact_coloured(block) == masked
+        assert redactor.redact_coloured(clean) is clean
+        assert redactor.redact_coloured(KEY.encode()) == stars(KEY).encode()
+        assert Redactor().redact_coloured(block) is block
+
     def test_a_secret_of_several_lines_is_masked(self):
         secret = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----\n"
         assert set(Redactor([secret]).redact_text(secret)) == {"*", "\n"}
@@ -187,7 +204,7 @@ class TestRedactor:
         assert Redactor(["abcdefgh", "efghijkl"]).redact(b"xabcdefghijklx") == b"x" + b"*" * 12 + b"x"
 
     def test_a_secret_of_fewer_than_six_characters_is_left_alone(self):
-        redactor = Redactor(["error", "", "  "])
+        redactor = Redactor(["error", "", "  ", "\0" * 8, "a\n\n\n\nn"])
 
         assert redactor.redact_text("an error") == "an error"
         assert Redactor(["errors"]).redact_text("2 errors") == "2 ******"

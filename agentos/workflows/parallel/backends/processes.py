@@ -7,6 +7,8 @@ import json
 import os
 import socket
 import subprocess
+import sys
+import termios
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +29,10 @@ _PROMPT_SECONDS = 0.2
 """How long a line without its newline waits before it is shown: it may be a prompt."""
 _READ_BYTES = 1 << 18
 _PIPE_BYTES = 1 << 20
+_PROMPT_TURNS = 10
+"""A worker that wants the processor gets this many times as long: the rest of its line may be coming."""
+_ORDERED = (NodeReady, ItemDone, ItemFailed, ItemStopped)
+"""Messages that people see among the lines of output, each at its place."""
 _MOST_AT_ONCE = 1 << 22
 """At most this much output of one worker in one turn of the loop, so that others get theirs."""
 
@@ -74,6 +80,12 @@ class _Worker:
     assembler: LineAssembler = field(default_factory=LineAssembler)
     unsent: bytearray = field(default_factory=bytearray)
     prompt_timer: Timer | None = None
+    prompt_turns: int = 0
+    held: list[UpMessage] = field(default_factory=list)
+    """Messages that wait for a slow reader to take what was written before them."""
+    unread_before_held: int = 0
+    """How much of that is still in the pipe, in bytes."""
+    held_exit: WorkerExit | None = None
 
 
 class ProcessBackend:
@@ -104,6 +116,7 @@ class ProcessBackend:
         self._server_redactor = StreamRedactor(self._redactor)
         self._server_assembler = LineAssembler()
         self._is_paused = False
+        self._may_hold = True
         self._is_loaded = False
 
     def launch(self) -> None:
@@ -178,15 +191,26 @@ class ProcessBackend:
                     os.killpg(worker.pid, signal_number)
 
     def pause_output(self) -> None:
-        """The reader is slow: workers wait in their writes until `resume_output`."""
+        """The reader is slow: workers wait in their writes and at their next node until `resume_output`."""
         self._is_paused = True
         for worker in self._workers.values():
             self._loop.unwatch(worker.output_fd)
 
     def resume_output(self) -> None:
         self._is_paused = False
-        for worker in self._workers.values():
+        for worker in list(self._workers.values()):
             self._watch_output(worker)
+            self._wait_for_rest_of_line(worker)
+            self._deliver(worker)
+            # What was delivered may have been too much for the reader again.
+            if self._is_paused:
+                return
+
+    def stop_holding(self) -> None:
+        """From here on what workers say counts at once, however slow the reader is: the run is stopping."""
+        self._may_hold = False
+        for worker in list(self._workers.values()):
+            self._deliver(worker)
 
     def close(self) -> None:
         """Nothing of this run stays alive behind this call."""
@@ -342,17 +366,41 @@ class ProcessBackend:
                 self.kill(worker.item_id)
                 return
             for message in messages:
-                # What it wrote before this message is shown before it.
-                self._read_output(worker)
-                self._show(worker, worker.assembler.feed(worker.redactor.flush_partial()))
-                self._events.worker_said(worker.item_id, message)
+                self._hear(worker, message)
+
+    def _hear(self, worker: _Worker, message: UpMessage) -> None:
+        """What a worker wrote before such a message is shown before it, so both wait for a slow reader."""
+        if not isinstance(message, _ORDERED):
+            self._events.worker_said(worker.item_id, message)
+            return
+        worker.held.append(message)
+        worker.unread_before_held = _bytes_waiting(worker.output_fd)
+        self._deliver(worker)
+
+    def _deliver(self, worker: _Worker) -> None:
+        """Hand over what the worker's messages waited with, if it is their turn."""
+        if worker.held:
+            self._read_output(worker, at_least=0 if self._may_hold else worker.unread_before_held)
+            if worker.unread_before_held and self._may_hold:
+                return
+            self._hand_over_held(worker)
+        if worker.held_exit is not None:
+            self._end(worker, worker.held_exit)
+
+    def _hand_over_held(self, worker: _Worker) -> None:
+        messages, worker.held = worker.held, []
+        if messages:
+            self._show_unfinished(worker)
+        for message in messages:
+            self._events.worker_said(worker.item_id, message)
 
     def _watch_output(self, worker: _Worker) -> None:
         if worker.output_fd >= 0:
             self._loop.watch(worker.output_fd, READ, lambda _events: self._read_output(worker))
 
-    def _read_output(self, worker: _Worker, *, to_the_end: bool = False) -> None:
-        if self._is_paused and not to_the_end:
+    def _read_output(self, worker: _Worker, *, at_least: int = 0, to_the_end: bool = False) -> None:
+        """`at_least` bytes that are known to be there, or all of it, even if the reader is slow."""
+        if self._is_paused and not (at_least or to_the_end):
             return
         taken = 0
         while worker.output_fd >= 0 and (taken < _MOST_AT_ONCE or to_the_end):
@@ -365,23 +413,35 @@ class ProcessBackend:
                 break
             taken += len(data)
             self._show(worker, worker.assembler.feed(worker.redactor.feed(data)))
-            if self._is_paused and not to_the_end:
+            if self._is_paused and taken >= at_least and not to_the_end:
                 break
         if taken:
+            worker.unread_before_held = max(0, worker.unread_before_held - taken)
             self._wait_for_rest_of_line(worker)
 
     def _show(self, worker: _Worker, block: bytes) -> None:
         if block:
-            # Again, because control characters that stood inside of a secret are gone now.
-            cleaned = self._redactor.redact(clean_block(block, keep_colour=True))
+            # Again, because the control sequences that may have stood inside of a secret are gone now.
+            cleaned = self._redactor.redact_coloured(clean_block(block, keep_colour=True))
             self._events.worker_wrote(worker.item_id, cleaned)
 
     def _wait_for_rest_of_line(self, worker: _Worker) -> None:
         if worker.prompt_timer is not None:
             worker.prompt_timer.cancel()
             worker.prompt_timer = None
+        worker.prompt_turns = 0
         if worker.assembler.has_partial or worker.redactor.is_holding:
-            worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_unfinished(worker))
+            worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_prompt(worker))
+
+    def _show_prompt(self, worker: _Worker) -> None:
+        """A line whose end does not come is shown as it is, unless its end is only kept from coming."""
+        if self._is_paused or _bytes_waiting(worker.output_fd):
+            return  # Reading goes on, and starts the wait anew.
+        worker.prompt_turns += 1
+        if worker.pid and worker.prompt_turns < _PROMPT_TURNS and host.is_runnable(worker.pid):
+            worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_prompt(worker))
+            return
+        self._show_unfinished(worker)
 
     def _show_unfinished(self, worker: _Worker) -> None:
         lines = worker.assembler.feed(worker.redactor.flush_partial())
@@ -396,8 +456,12 @@ class ProcessBackend:
     def _end(self, worker: _Worker, end: WorkerExit) -> None:
         """Everything it said and wrote comes first; nobody is left who could add to it."""
         self._read_control(worker)
+        if self._is_paused and self._may_hold:
+            worker.held_exit = end
+            return
         self._read_output(worker, to_the_end=True)
         self._show(worker, worker.assembler.feed(worker.redactor.flush()) + worker.assembler.finish())
+        self._hand_over_held(worker)
         self._forget(worker)
         self._events.worker_gone(worker.item_id, end)
 
@@ -409,3 +473,10 @@ class ProcessBackend:
             self._loop.unwatch(worker.control.fileno())
             worker.control.close()
         self._close_output(worker)
+
+
+def _bytes_waiting(descriptor: int) -> int:
+    """How much is in a pipe, unread."""
+    if descriptor < 0:
+        return 0
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
