@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentos import __version__
-from agentos.cli import demo, issue, lint, lld, run, runs
+from agentos.cli import demo, issue, keys, lint, lld, run, runs
 from agentos.errors import AgentosError, ExitCode
 
-_COMMANDS = (demo, lld, issue, run, runs, lint)
+_COMMANDS = (demo, lld, issue, run, runs, keys, lint)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -55,6 +55,13 @@ class LimitMemory:
                 known[fingerprint] = {name: value for name, value in known[fingerprint].items() if name in kept}
                 self._write(known)
 
+    def lift_rejection(self, fingerprint: str) -> None:
+        """The provider has accepted the key."""
+        with locked(self._path):
+            known = self._read()
+            if known.get(fingerprint, {}).pop("rejected", None) is not None:
+                self._write(known)
+
     def _write(self, known: Mapping[str, Any]) -> None:
         kept = {mark: record for mark, record in known.items() if record}
         write_private(self._path, json.dumps({"version": MEMORY_VERSION, "keys": kept}, indent=1, sort_keys=True))

@@ -197,13 +197,13 @@ def _asker(request: Request, place: CallPlace, schema: OutputSchema | None, canc
                 request, lambda lease: send_to_cli(request, messages, schema, lease, cancellation), cancellation
             )
         case _:
-            send = _sdk(request.model.provider).send
+            send = sdk(request.model.provider).send
             return lambda messages: complete(
                 request, lambda lease: send(request, messages, schema, lease, cancellation), cancellation
             )
 
 
-def _sdk(provider: str) -> ModuleType:
+def sdk(provider: str) -> ModuleType:
     """The module that talks to providers. Imported on first use: it loads the SDK machinery."""
     try:
         return import_module("agentos.llm.providers")
@@ -233,7 +233,7 @@ def preload(providers: tuple[str, ...] = KEYED_PROVIDERS) -> None:
     """Import what calls to `providers` need, in a process that will be forked. Offline models need nothing."""
     wanted = [provider for provider in providers if provider in KEYED_PROVIDERS]
     if wanted:
-        _sdk(wanted[0]).preload(wanted)
+        sdk(wanted[0]).preload(wanted)
 
 
 def close() -> None:

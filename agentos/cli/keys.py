@@ -1,0 +1,258 @@
+"""`agentos keys`: lists, adds, removes, checks and resets keys. Shows names and states, never a secret."""
+
+# The verbs import what they need: every command builds this parser, few run it.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentos.cli.options import whole_number
+from agentos.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from agentos.keys.credentials import CredentialSet
+    from agentos.keys.overview import KeyRow
+    from agentos.llm.key_check import Checked
+
+_PROVIDERS = ("google", "openai", "anthropic")
+_UNLIMITED_COLUMNS = 1_000_000
+_ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
+pipe; it is never an argument, which others on this machine could see. Keys that share a quota (one Google project,
+one OpenAI organisation, one Anthropic workspace) belong to one group."""
+_CHECK_HELP = """Make one cheap call with each key and say which are valid, limited or rejected. What is learned is
+remembered for the next run. Exits 4 if no key can serve, now or when its limit ends."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `keys` and its verbs; the parsed arguments carry `handler`."""
+    parser = subparsers.add_parser("keys", help="list, add, remove, check and reset keys", description=__doc__)
+    parser.set_defaults(handler=run)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    verbs = parser.add_subparsers(dest="keys_verb", metavar="VERB")
+    _add_add_parser(verbs)
+    remove = verbs.add_parser("remove", aliases=["rm"], help="take a key out of credentials.toml")
+    remove.add_argument("name", metavar="NAME", help="the key's name")
+    check = verbs.add_parser("check", help="one cheap call with each key: is it valid?", description=_CHECK_HELP)
+    check.add_argument("names", nargs="*", metavar="NAME", help="check only these keys (default: all)")
+    check.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="PROVIDER:MODEL",
+        help="the model to call for a provider's keys, e.g. behind a gateway; may be given once a provider",
+    )
+    # Without a default of its own: `keys --json check` must not be undone by it.
+    check.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of a table")
+    reset = verbs.add_parser("reset", help="forget a key's rejection and its group's limits: try it again")
+    reset.add_argument("name", metavar="NAME", help="the key's name")
+
+
+def _add_add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add = verbs.add_parser("add", help="add a key; its secret comes from a prompt or stdin", description=_ADD_HELP)
+    add.add_argument("name", metavar="NAME", help="what to call the key; shown wherever it matters")
+    add.add_argument("--provider", required=True, choices=_PROVIDERS, help="whose key it is")
+    add.add_argument("--group", metavar="GROUP", help="what it shares its quota with (default: a group of its own)")
+    add.add_argument(
+        "--max-concurrent", type=whole_number, default=1, metavar="N", help="calls at once with this key (default: 1)"
+    )
+    add.add_argument("--rpm", type=whole_number, metavar="N", help="requests a minute of its group, for each model")
+    add.add_argument("--tpm", type=whole_number, metavar="N", help="tokens a minute of its group, for each model")
+    add.add_argument("--rpd", type=whole_number, metavar="N", help="requests a day of its group, for each model")
+    place = add.add_mutually_exclusive_group()
+    place.add_argument("--env", metavar="VARIABLE", help="keep only the name of the variable that holds the secret")
+    place.add_argument("--keyring", action="store_true", help="keep the secret in the OS keyring, not in the file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the parsed arguments say and return the exit code."""
+    match args.keys_verb:
+        case "add":
+            return _add(args)
+        case "remove" | "rm":
+            return _remove(args.name)
+        case "check":
+            return _check(args.names, args.model, as_json=args.json)
+        case "reset":
+            return _reset(args.name)
+        case _:
+            return _list(as_json=args.json)
+
+
+def _list(*, as_json: bool) -> int:
+    from agentos.keys.overview import key_rows
+
+    credentials = _load()
+    rows = key_rows(credentials)
+    if as_json:
+        _print([json.dumps([row.to_document() for row in rows], indent=1)])
+    elif rows:
+        _print(
+            _table(("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE"), map(_cells, rows))
+        )
+    else:
+        _print(["No keys yet. Add one: agentos keys add NAME --provider google"])
+    return ExitCode.OK
+
+
+def _cells(row: KeyRow) -> tuple[str, ...]:
+    from agentos.reporters.words import one_line
+
+    return (
+        row.name,
+        row.provider,
+        row.group,
+        row.state.replace("_", " "),
+        _local_time(row.until),
+        str(row.calls),
+        _local_time(row.last_used) or "never",
+        one_line(row.reason, longest=80),
+    )
+
+
+def _add(args: argparse.Namespace) -> int:
+    from agentos.keys.credentials import add_credential, credentials_path
+    from agentos.keys.groups import KeySpec
+
+    spec = KeySpec(
+        name=args.name,
+        provider=args.provider,
+        group=args.group or args.name,
+        max_concurrent=args.max_concurrent,
+        rpm=args.rpm,
+        tpm=args.tpm,
+        rpd=args.rpd,
+    )
+    secret = None if args.env else _read_secret(args.name)
+    add_credential(credentials_path(), spec, secret=secret, env=args.env, use_keyring=args.keyring)
+    where = "secret in the OS keyring" if args.keyring else f"secret from ${args.env}" if args.env else "mode 0600"
+    _print([f"Added {spec.name} ({spec.provider}, group {spec.group}) to {credentials_path()}, {where}."])
+    _load()  # For its warnings: a variable that is not set, keys that all share one group.
+    return ExitCode.OK
+
+
+def _read_secret(name: str) -> str:
+    """From the terminal without echo, or the first line of a pipe."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        import getpass
+
+        return getpass.getpass(f"Secret of {name} (not shown): ")
+    line = sys.stdin.readline() if sys.stdin is not None else ""
+    if not line.strip():
+        raise UsageError(f"No secret: pipe it in, as in `agentos keys add {name} … < secret.txt`, or use a terminal.")
+    return line
+
+
+def _remove(name: str) -> int:
+    from agentos.keys.credentials import credentials_path, remove_credential
+
+    remove_credential(credentials_path(), name)
+    _print([f"Removed {name} from {credentials_path()}. A secret in the OS keyring or environment stays there."])
+    return ExitCode.OK
+
+
+def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int:
+    from agentos.keys.overview import selected
+
+    credentials = selected(_load(), names)
+    if not credentials.credentials:
+        raise UsageError("No keys to check. Add one: agentos keys add NAME --provider google")
+    _use_project_settings()
+    from agentos.llm.key_check import check_keys
+
+    checked = check_keys(credentials, models)
+    if as_json:
+        _print([json.dumps([each.to_document() for each in checked], indent=1)])
+    else:
+        _print(_table(("NAME", "PROVIDER", "GROUP", "RESULT", "MODEL", "NOTE"), map(_check_cells, checked)))
+        _print([_check_summary(checked)])
+    return ExitCode.OK if any(each.is_usable for each in checked) else ExitCode.NO_USABLE_KEY
+
+
+def _check_cells(checked: Checked) -> tuple[str, ...]:
+    from agentos.reporters.words import one_line
+
+    return (
+        checked.name,
+        checked.provider,
+        checked.group,
+        checked.result.replace("_", " "),
+        checked.model,
+        one_line(checked.note, longest=120),
+    )
+
+
+def _check_summary(checked: Sequence[Checked]) -> str:
+    """`2 valid, 1 rejected (beta)`: whatever is not valid is named."""
+    results = list(dict.fromkeys(["valid", *(each.result for each in checked)]))
+    parts = []
+    for result in results:
+        names = [each.name for each in checked if each.result == result]
+        shown = "" if result == "valid" else f" ({', '.join(names)})"
+        parts.append(f"{len(names)} {result.replace('_', ' ')}{shown}")
+    return ", ".join(parts)
+
+
+def _reset(name: str) -> int:
+    from agentos.keys.overview import reset
+
+    reset(_load(), name)
+    _print([f"{name} is tried again by the next run. A run under way keeps what it knows."])
+    return ExitCode.OK
+
+
+def _load() -> CredentialSet:
+    """All keys; what the user should know of them goes to stderr."""
+    from agentos.keys.credentials import load_credentials
+
+    credentials = load_credentials()
+    for warning in credentials.warnings:
+        sys.stderr.write(f"Warning: {warning}\n")
+    return credentials
+
+
+def _use_project_settings() -> None:
+    """Endpoints of the project's `agentos.toml`, as a run from here would use them."""
+    from pathlib import Path
+
+    from agentos.llm.settings import LlmSettings, ProviderSettings, configure
+    from agentos.paths import find_project_dir
+    from agentos.settings import load_settings
+
+    urls = load_settings(find_project_dir(Path.cwd())).provider_urls
+    configure(LlmSettings(providers={name: ProviderSettings(base_url=url) for name, url in urls.items()}))
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    cells: list[Sequence[str]] = [headings, *rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(c.ljust(width) for c, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    columns = _columns()
+    return [line if len(line) <= columns else line[: max(0, columns - 1)] + "…" for line in lines]
+
+
+def _columns() -> int:
+    """The window's width; in a pipe, no limit."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return _UNLIMITED_COLUMNS
+    return shutil.get_terminal_size().columns
+
+
+def _local_time(epoch_seconds: float | None) -> str:
+    """On the user's clock; empty for no time."""
+    from datetime import UTC, datetime
+
+    if epoch_seconds is None:
+        return ""
+    return datetime.fromtimestamp(epoch_seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _print(texts: Iterable[Any]) -> None:
+    sys.stdout.write("".join(f"{text}\n" for text in texts))
+    sys.stdout.flush()

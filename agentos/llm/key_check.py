@@ -1,0 +1,163 @@
+"""Tries keys out: one cheap call with each through the real client, and what its answer says of the key."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, assert_never
+
+from agentos.errors import UsageError
+from agentos.keys.credentials import Credential, CredentialSet
+from agentos.keys.leases import (
+    Abandoned,
+    Evidence,
+    Lease,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+    Succeeded,
+    TransportFailed,
+)
+from agentos.keys.memory import LimitMemory
+from agentos.keys.overview import fingerprints
+from agentos.keys.pool import KeyPool
+from agentos.llm.calls import sdk
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.types import KEYED_PROVIDERS, Message, ModelName, Outcome, Request
+
+CHEAP_MODELS = {
+    "google": "gemini-2.5-flash-lite",
+    "openai": "gpt-4.1-nano",
+    "anthropic": "claude-haiku-4-5",
+}
+_AT_ONCE = 8
+_TIMEOUT_SECONDS = 30.0
+_MOST_OUTPUT_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What one call showed of a key."""
+
+    name: str
+    provider: str
+    group: str
+    result: str
+    """`valid`, `rate_limited`, `out_of_quota`, `rejected`, or `unknown` when the provider could not be asked."""
+    is_usable: bool
+    """Serves calls now, or will when its limit ends by itself."""
+    model: str
+    note: str = ""
+
+    def to_document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_keys(
+    credentials: CredentialSet, models: Sequence[str] = (), memory: LimitMemory | None = None
+) -> list[Checked]:
+    """One call with each key, a few at once. What is learned is remembered. `models` replace the cheap ones."""
+    memory = memory or LimitMemory()
+    chosen = _models(models)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="key-check") as threads:
+        outcomes = list(threads.map(lambda each: _call(each, chosen[each.spec.provider]), credentials.credentials))
+    _remember(credentials, [outcome.evidence for outcome in outcomes], chosen, memory)
+    return [
+        _checked(credential, outcome, chosen[credential.spec.provider])
+        for credential, outcome in zip(credentials.credentials, outcomes, strict=True)
+    ]
+
+
+def _models(given: Sequence[str]) -> dict[str, ModelName]:
+    models = {provider: ModelName(provider, model) for provider, model in CHEAP_MODELS.items()}
+    for text in given:
+        name = ModelName.parse(text)
+        if name.provider not in KEYED_PROVIDERS:
+            raise UsageError(f"--model {text!r}: {name.provider} has no keys to check.")
+        models[name.provider] = name
+    return models
+
+
+def _call(credential: Credential, model: ModelName) -> Outcome:
+    messages = (Message("user", "Say ok."),)
+    request = Request(
+        model=model, messages=messages, timeout_seconds=_TIMEOUT_SECONDS, max_output_tokens=_MOST_OUTPUT_TOKENS
+    )
+    lease = Lease(
+        key_name=credential.spec.name, fence=0, provider=model.provider, model=model.model, secret=credential.secret
+    )
+    outcome: Outcome = sdk(model.provider).send(request, messages, None, lease, Cancellation())
+    return outcome
+
+
+def _remember(
+    credentials: CredentialSet, evidence: Sequence[Evidence], models: dict[str, ModelName], memory: LimitMemory
+) -> None:
+    marks = fingerprints(credentials)
+    pool = KeyPool(credentials.specs, rng=random.Random())
+    now = time.time()
+    for spec, found in zip(credentials.specs, evidence, strict=True):
+        if isinstance(found, Succeeded):
+            # The newest word on the key itself; limits of other models stand.
+            memory.lift_rejection(marks[spec.name])
+        pool.note(now, spec.name, models[spec.provider].model, found)
+    limits = pool.export_limits()
+    for spec in credentials.specs:
+        limits.setdefault(spec.name, {"models": {}}).update(new_calls=1, last_used=now)
+    memory.save(limits, marks, now=now)
+
+
+def _checked(credential: Credential, outcome: Outcome, model: ModelName) -> Checked:
+    result, note = _words(outcome.evidence)
+    if result != "valid" and outcome.detail:
+        note = f"{note}: {outcome.detail}" if note else outcome.detail
+    spec = credential.spec
+    return Checked(
+        name=spec.name,
+        provider=spec.provider,
+        group=spec.group,
+        result=result,
+        is_usable=_is_usable(outcome.evidence),
+        model=str(model),
+        note=note.replace(credential.secret, "[key]"),
+    )
+
+
+def _is_usable(evidence: Evidence) -> bool:
+    match evidence:
+        case QuotaSpent(never_resets=never_resets):
+            return not never_resets
+        case RequestFailed(status=status):
+            return status is not None
+        case _:
+            return isinstance(evidence, Succeeded | RateLimited)
+
+
+def _words(evidence: Evidence) -> tuple[str, str]:
+    match evidence:
+        case Succeeded():
+            return "valid", ""
+        case RateLimited(retry_after_seconds=seconds):
+            return "rate_limited", "" if seconds is None else f"back in {seconds:.0f} s"
+        case QuotaSpent(reason=reason):
+            return "out_of_quota", reason
+        case Rejected(reason=reason):
+            return "rejected", reason
+        case RequestFailed(status=None, reason=reason):
+            return "unknown", reason
+        case RequestFailed(status=status):
+            # The key was let in; what is wrong is the request, most often a model this account does not have.
+            return "valid", f"though the call failed with status {status}: try --model"
+        case Overloaded():
+            return "unknown", "the provider is overloaded"
+        case TransportFailed(reason=reason):
+            return "unknown", reason
+        case Abandoned():
+            return "unknown", ""
+        case _:
+            assert_never(evidence)
