@@ -78,8 +78,10 @@ class Launcher:
         self._listener = listener
         self._run: GraphRun | None = None
         self._has_begun = False
+        self._early_stop = ""
 
     def stop(self, reason: str, *, at_once: bool = False) -> None:
+        self._early_stop = reason
         if self._run is not None:
             self._run.request_stop(reason, at_once=at_once)
 
@@ -111,6 +113,8 @@ class Launcher:
                 redactor=redactor,
             )
             self._run = run
+            if self._early_stop:
+                run.request_stop(self._early_stop)
             try:
                 run.prepare()
                 run.hold_back(_held_items(request, claims, run_dir))

@@ -8,6 +8,7 @@ from pathlib import Path
 from agentos.errors import UsageError
 from agentos.workflows.launch import RunRequest
 from agentos.workflows.parallel import host
+from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workflows.plan import Plan
 
 
@@ -30,7 +31,7 @@ WORKFLOWS: dict[str, Workflow] = {
 
 def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, parallel: int) -> RunRequest:
     """A run of a registered workflow, or of `graph` under that name. Quiet: for callers with a listener."""
-    workflow = Workflow(name, graph, "") if graph else WORKFLOWS.get(name)
+    workflow = Workflow(sanitize_identifier(name), graph, "") if graph else WORKFLOWS.get(name)
     if workflow is None:
         known = ", ".join(sorted(WORKFLOWS)) or "none"
         raise UsageError(f"Unknown workflow type {name!r}. Registered: {known}; or give a graph.")

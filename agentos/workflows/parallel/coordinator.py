@@ -130,8 +130,8 @@ class ParallelCoordinator:
             _printing_listener().dry_run(by_id)
             return ProgressStats(total=len(by_id)), []
         run = _CallableRun(by_id, worker_func, self.max_workers, self._credentials, self._emit)
-        self._current = run
         self._over.clear()
+        self._current = run
         try:
             with signals_handled(lambda number: self._handle_shutdown_signal(number, None)):
                 run.execute()
@@ -165,10 +165,11 @@ class ParallelCoordinator:
         request = request_for(
             config["workflow_type"], config.get("graph"), make_plan(items), project_dir, self.max_workers
         )
-        self._launcher = Launcher(request, listener=lambda event: self._note(report, event))
+        launcher = Launcher(request, listener=lambda event: self._note(report, event))
         self._over.clear()
+        self._launcher = launcher
         try:
-            self._launcher.run()
+            launcher.run()
         finally:
             self._launcher = None
             self._over.set()

@@ -290,6 +290,10 @@ class GraphRun:
             self._loop.after(_GIVE_UP_AFTER_SECONDS, self._loop.stop)
         self._emit(StopRequested(reason=reason, at_once=at_once))
         self._perform(self._schedule.stop(at_once=at_once))
+        waiting, self._waiting_for_server = self._waiting_for_server, []
+        for start in waiting:
+            # No worker was made for it: the fork server is still loading.
+            self._perform(self._schedule.ended(start.item_id, Ending.INTERRUPTED))
 
     def _kill_the_rest(self) -> None:
         for item_id in list(self._running):
