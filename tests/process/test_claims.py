@@ -1,0 +1,99 @@
+"""An item belongs to its project and, while it runs, to one run."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from harness import Sandbox, of_type
+
+
+def item(item_id: str, depends_on: tuple[str, ...] = (), **tasks: str) -> dict[str, Any]:
+    return {"id": item_id, "input": {"tasks": tasks}, "depends_on": list(depends_on)}
+
+
+def test_the_same_id_in_two_projects_never_meets(sandbox: Sandbox) -> None:
+    other = sandbox.root / "elsewhere" / "project"
+    shutil.copytree(sandbox.project, other)
+    sandbox.write_items(item("a", n2="wait go"))
+    sandbox.write_items(item("a", n2="fail_once f"), name="other.jsonl")
+
+    here = sandbox.start()
+    sandbox.wait_for_note("a n2 start")
+    failed_there = sandbox.run(items="other.jsonl", cwd=other)
+    assert failed_there.code == 1
+    assert "held by" not in failed_there.stdout
+    assert len(list(sandbox.home.glob("checkpoints/*/graphs-steps-graph_workflow_a.db"))) == 2
+    sandbox.release("go")
+    assert here.wait().code == 0
+
+    # The first project's success has not touched the second's checkpoint; --project finds it from anywhere.
+    resumed = sandbox.run("--project", str(other), items="other.jsonl")
+    assert resumed.code == 0
+    assert "[a] resuming after n1" in resumed.lines
+
+
+def test_a_second_run_skips_what_the_first_holds_and_says_who_holds_it(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("done"), item("busy", n1="wait go"), item("waiting"))
+    sandbox.write_items(
+        item("done"),
+        item("busy", n1="wait go"),
+        item("waiting"),
+        item("free"),
+        item("after", ("busy",)),
+        name="2.jsonl",
+    )
+    first = sandbox.start()
+    sandbox.wait_for_note("busy n1 start")
+    [first_run] = [path.name for path in sandbox.run_dirs()]
+
+    second = sandbox.run("--parallel", "3", items="2.jsonl")
+
+    held = f"skipped: held by run {first_run}"
+    assert f"[busy] {held}" in second.lines
+    assert f"[waiting] {held}" in second.lines
+    assert any(line.startswith("[after] skipped: dependency busy was skipped") for line in second.lines)
+    assert sandbox.outcomes() == {
+        "done": "completed",  # Not held any more: its run is through with it.
+        "busy": "skipped",
+        "waiting": "skipped",
+        "free": "completed",
+        "after": "skipped",
+    }
+    assert second.code == 1  # `after` did not get its turn.
+    sandbox.release("go")
+    assert first.wait().code == 0
+    assert sandbox.notes().count("busy n1 start") == 1
+
+
+def test_a_run_that_only_skips_what_another_does_has_not_failed(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("busy", n1="wait go"))
+    first = sandbox.start()
+    sandbox.wait_for_note("busy n1 start")
+
+    assert sandbox.run().code == 0
+    sandbox.release("go")
+    assert first.wait().code == 0
+
+
+def test_items_of_a_killed_run_are_taken_over_at_once_without_a_manual_step(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", n2="wait go"), item("b", n1="wait go"), item("c"))
+    first = sandbox.start("--parallel", "2")
+    sandbox.wait_for_note("a n2 start")
+    sandbox.wait_for_note("b n1 start")
+
+    first.kill()
+    second = sandbox.start("--parallel", "2")  # At once: its predecessor's workers may still be dying.
+    second.wait_for_record("node_started", item="b", node="n1", run=_second_run(second))
+    sandbox.release("go")
+
+    done = second.wait()
+    assert done.code == 0
+    assert "held by" not in done.stdout
+    assert "[a] resuming after n1" in done.lines
+    assert sandbox.notes().count("a n1 start") == 1
+    assert len(of_type(sandbox.records(), "run_ended")) == 1
+
+
+def _second_run(second: Any) -> str:
+    return str(second.wait_for_record("run_started", pid=second.pid)["run"])

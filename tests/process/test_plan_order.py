@@ -1,0 +1,146 @@
+"""Priority, then dependencies, then the order of the input; what cannot run is skipped with its reason."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from harness import Sandbox, of_type
+
+
+def started(sandbox: Sandbox) -> list[str]:
+    return [record["item"] for record in of_type(sandbox.records(), "item_started")]
+
+
+def test_priority_goes_first_then_dependencies_then_input_order(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        {"id": "plain1"},
+        {"id": "needs-late", "depends_on": ["late"]},
+        {"id": "low", "priority": -1},
+        {"id": "plain2"},
+        {"id": "late"},
+        {"id": "urgent", "priority": 5, "depends_on": ["base"]},
+        {"id": "base"},
+        {"id": "high", "priority": 3},
+    )
+
+    assert sandbox.run().code == 0
+
+    # `base` is as urgent as what needs it.
+    expected = ["base", "urgent", "high", "plain1", "plain2", "late", "needs-late", "low"]
+    assert started(sandbox) == expected
+    dry = json.loads(sandbox.run("--dry-run", "--json").stdout)
+    assert [entry["id"] for entry in dry["items"]] == expected
+
+
+def test_a_dependent_starts_only_after_its_dependencies_have_ended_well(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        {"id": "top", "depends_on": ["left", "right"]},
+        {"id": "left", "depends_on": ["bottom"]},
+        {"id": "right", "depends_on": ["bottom"]},
+        {"id": "bottom"},
+        {"id": "alone"},
+    )
+
+    assert sandbox.run("--parallel", "4").code == 0
+
+    notes = sandbox.notes()
+    for before, after in (("bottom", "left"), ("bottom", "right"), ("left", "top"), ("right", "top")):
+        assert notes.index(f"{before} n3 end") < notes.index(f"{after} n1 start")
+
+
+def test_what_depends_on_a_failure_is_skipped_with_that_reason_and_nothing_else_is(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        {"id": "bad", "input": {"tasks": {"n1": "raise no good"}}},
+        {"id": "child", "depends_on": ["bad", "other"]},
+        {"id": "grandchild", "depends_on": ["child"]},
+        {"id": "other"},
+        {"id": "crashed", "input": {"tasks": {"n1": "kill 9"}}},
+        {"id": "after-crash", "depends_on": ["crashed"]},
+    )
+
+    done = sandbox.run("--parallel", "2")
+
+    assert done.code == 1
+    reasons = {item: r["reason"] for item, r in sandbox.endings().items() if r["outcome"] == "skipped"}
+    assert reasons == {
+        "child": "dependency bad failed",
+        "grandchild": "dependency child was skipped",
+        "after-crash": "dependency crashed failed",
+    }
+    assert "[child] skipped: dependency bad failed" in done.lines
+    assert sandbox.outcomes()["other"] == "completed"
+    assert not [note for note in sandbox.notes() if note.startswith(("child", "grandchild", "after-crash"))]
+
+
+def test_a_cycle_is_named_and_refused_before_anything_starts(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        {"id": "a", "depends_on": ["b"]},
+        {"id": "b", "depends_on": ["c"]},
+        {"id": "c", "depends_on": ["a"]},
+        {"id": "d"},
+    )
+
+    done = sandbox.run()
+
+    assert done.code == 2
+    assert "a -> b -> c -> a" in done.stderr
+    assert not sandbox.home.exists()
+
+
+def test_ids_and_globs_select_in_the_order_of_the_file(sandbox: Sandbox) -> None:
+    sandbox.write_items(*({"id": name} for name in ("b2", "a1", "b1", "c1", "a2")))
+
+    assert sandbox.run("c1", "b*", "a2", "b1", "c1").code == 0
+
+    assert started(sandbox) == ["b2", "b1", "c1", "a2"]
+
+
+def test_a_dependency_that_was_not_selected_counts_as_done(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"}, {"id": "b", "depends_on": ["a"]})
+
+    assert sandbox.run("b").code == 0
+
+    assert sandbox.outcomes() == {"b": "completed"}
+
+
+def test_items_come_from_standard_input_too_and_equal_duplicates_merge(sandbox: Sandbox) -> None:
+    lines = '\ufeff{"id": "a", "input": {}}\r\n\r\n{"id": 7}\r\n{"input": {}, "id": "a"}'
+    arguments = ["run", "--graph", "graphs/steps.py:graph", "--items", "-"]
+    run = sandbox.start_command(*arguments, stdin=subprocess.PIPE)
+    assert run.process.stdin is not None
+    run.process.stdin.write(lines.encode())
+    run.process.stdin.close()
+
+    assert run.wait().code == 0
+    assert sandbox.outcomes() == {"a": "completed", "7": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ({"a": "approved", "b": "completed"}, 0),
+        ({"a": "approved", "b": "needs_revision"}, 3),
+        ({"a": "needs_revision", "b": "failed"}, 1),
+    ],
+)
+def test_the_states_outcome_key_is_the_outcome_and_decides_the_exit_code(
+    sandbox: Sandbox, outcomes: dict[str, str], code: int
+) -> None:
+    sandbox.write_items(
+        *({"id": i, "input": {"outcome": o, "reason": f"because {i}"}} for i, o in outcomes.items()),
+        {"id": "after-a", "depends_on": ["a"], "input": {"outcome": "approved"}},
+    )
+
+    done = sandbox.run(graph="graphs/kinds.py:verdict")
+
+    expected = {**outcomes, "after-a": "approved" if outcomes["a"] == "approved" else "skipped"}
+    assert sandbox.outcomes() == expected
+    assert sandbox.endings()["b"]["reason"] == "because b"
+    assert done.code == (1 if "skipped" in expected.values() else code)
+    kept = [name for name in sandbox.databases() if name.endswith(".db")]
+    assert kept == [f"graphs-kinds-verdict_workflow_{i}.db" for i, o in outcomes.items() if o == "failed"]
+    summary: dict[str, Any] = json.loads((sandbox.run_dirs()[0] / "summary.json").read_text())
+    assert summary["exit_code"] == done.code
