@@ -172,6 +172,7 @@ class GraphRun:
         self._waiting_for_server: list[Start] = []
         self._load_failure: ServerFailed | None = None
         self._lacks_key = False
+        self._unread_since: float | None = None
         self._stop_exit_code: ExitCode | None = None
         self.has_begun = False
         self._is_over = False
@@ -225,10 +226,20 @@ class GraphRun:
         self._loop.post(lambda: self._stop(reason, at_once=False, exit_code=ExitCode.ITEM_FAILED))
 
     def pause_output(self) -> None:
-        self._backend.pause_output()
+        """Whoever reads the output does not keep up: workers wait, and their time stands still."""
+        if self._unread_since is None:
+            self._unread_since = self._loop.now()
+            self._backend.pause_output()
 
     def resume_output(self) -> None:
-        self._backend.resume_output()
+        # Not here and now: the reader's progress may be noticed in the middle of an event.
+        self._loop.post(self._go_on_reading)
+
+    def _go_on_reading(self) -> None:
+        if self._unread_since is not None:
+            since, self._unread_since = self._unread_since, None
+            self._let_time_go_on(since)
+            self._backend.resume_output()
 
     # What the key desk asks for.
 
@@ -270,13 +281,18 @@ class GraphRun:
         finally:
             signal.signal(signal.SIGTSTP, handler)
         self._backend.signal_all(signal.SIGCONT)
+        self._let_time_go_on(began)
+
+    def _let_time_go_on(self, since: float) -> None:
+        """All workers stood still since then, through no fault of theirs."""
         now = self._loop.now()
         for running in self._running.values():
-            running.clock.pause(began)
-            running.clock.go_on(now)
             running.heard = now
-            self._watch_time(running)
             self._watch_stall(running)
+            if not running.is_waiting:
+                running.clock.pause(since)
+                running.clock.go_on(now)
+                self._watch_time(running)
 
     def _stop(self, reason: str, *, at_once: bool, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
         if self._is_over:
@@ -290,6 +306,7 @@ class GraphRun:
             self._loop.after(_GIVE_UP_AFTER_SECONDS, self._loop.stop)
         self._emit(StopRequested(reason=reason, at_once=at_once))
         self._perform(self._schedule.stop(at_once=at_once))
+        self._backend.stop_holding()
         waiting, self._waiting_for_server = self._waiting_for_server, []
         for start in waiting:
             # No worker was made for it: the fork server is still loading.
@@ -516,7 +533,9 @@ class GraphRun:
         self._watch_stall(running)
 
     def _is_resting(self, running: _Running) -> bool:
-        """Suspended by somebody: its time stands still until it is heard again."""
+        """Suspended by somebody, or unread: its time stands still until it is heard again."""
+        if self._unread_since is not None:
+            return True
         if not running.pid or not host.is_suspended(running.pid):
             return False
         if not running.clock.is_paused:

@@ -73,6 +73,12 @@ def is_suspended(pid: int) -> bool:
     return bool(fields) and fields[0] in ("T", "t")
 
 
+def is_runnable(pid: int) -> bool:
+    """On a processor or waiting for one, rather than for something to happen."""
+    fields = _stat_fields(pid)
+    return bool(fields) and fields[0] == "R"
+
+
 def processes_with(variable: str, value: str) -> list[int]:
     """Processes that were started with this environment variable."""
     wanted = f"{variable}={value}".encode()

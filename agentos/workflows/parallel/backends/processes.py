@@ -20,7 +20,18 @@ from agentos.keys.redaction import Redactor, StreamRedactor, redact_record
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.backends import forkserver
 from agentos.workflows.parallel.loop import READ, WRITE, Loop, Timer
-from agentos.workflows.parallel.messages import DownMessage, LineBuffer, StartItem, UpMessage, decode, encode
+from agentos.workflows.parallel.messages import (
+    DownMessage,
+    ItemDone,
+    ItemFailed,
+    ItemStopped,
+    LineBuffer,
+    NodeReady,
+    StartItem,
+    UpMessage,
+    decode,
+    encode,
+)
 from agentos.workflows.parallel.output_prefixer import LineAssembler
 from agentos.workflows.parallel.terminal_text import clean_block
 
@@ -455,6 +466,7 @@ class ProcessBackend:
 
     def _end(self, worker: _Worker, end: WorkerExit) -> None:
         """Everything it said and wrote comes first; nobody is left who could add to it."""
+        worker.held_exit = None
         self._read_control(worker)
         if self._is_paused and self._may_hold:
             worker.held_exit = end
