@@ -428,7 +428,8 @@ class GraphRun:
             return
         self._server_losses += 1
         if not self.has_begun:
-            self._load_failure = ServerFailed(
+            # After a failure it has told us of, its end is no news.
+            self._load_failure = self._load_failure or ServerFailed(
                 message="the process that loads the graph died", traceback="", is_usage=True
             )
             self._loop.stop()
