@@ -1,0 +1,1 @@
+"""Benchmarks: us and our peers on the same work in one run, printed as ratios."""
