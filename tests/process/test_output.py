@@ -54,7 +54,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sandbox, Finished]:
     sandbox = Sandbox(tmp_path_factory.mktemp("output"))
     write_chatter(sandbox, *WAYS)
     try:
-        return sandbox, sandbox.run("--parallel", "9", graph="chatter")
+        # As on most machines: the C library keeps what native code prints until it is flushed.
+        return sandbox, sandbox.run("--parallel", "9", graph="chatter", env={"PYTHONUNBUFFERED": ""})
     finally:
         sandbox.close()
 

@@ -31,6 +31,12 @@ def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
         _libc().prctl(_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
 
 
+def flush_native_output() -> None:
+    """What C code printed and the C library still keeps goes out. Standard output alone: other files may be locked."""
+    if IS_LINUX:
+        _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
+
+
 def adopt_orphans(enabled: bool = True) -> bool:
     """Orphans among our descendants become our children. Says what it was before."""
     if not IS_LINUX:

@@ -82,8 +82,7 @@ class Channel:
 
     def ask_to_start(self, node: str, finished: list[tuple[str, float]]) -> None:
         """Announce a node and wait until it may run. Output written so far is on its way before the announcement."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         self.send(NodeReady(node=node, finished=finished))
         self._may_proceed.acquire()
         if self.is_stopping:
@@ -159,13 +158,19 @@ def run_worker(control: socket.socket, load: Callable[[], AnyGraph]) -> None:
     _leave(exit_status)
 
 
+def _flush() -> None:
+    """Everything said so far is on its way, by Python and by native code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    host.flush_native_output()
+
+
 def _leave(exit_status: int) -> None:
     """Not sys.exit: a node's leftover thread must not keep the process."""
     with suppress(BaseException):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
     os._exit(exit_status)
 
 
