@@ -32,7 +32,7 @@ def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
 
 
 def flush_native_output() -> None:
-    """What C code printed and the C library still keeps goes out. Standard output alone: other files may be locked."""
+    """What C code printed and the C library still keeps goes out. Standard output only: other files may be locked."""
     if IS_LINUX:
         _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
 
