@@ -1,0 +1,179 @@
+"""Bad input: exit 2, one line that says what is wrong, where, and what to do; nothing runs and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+from harness import Finished, Sandbox
+
+GOOD = '{"id": "good"}\n'
+
+
+def refused(sandbox: Sandbox, done: Finished) -> str:
+    """Check that it was refused in good form; the message."""
+    assert done.code == 2, done
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert sandbox.notes() == []
+    assert sandbox.run_dirs() == []
+    assert sandbox.databases() == []
+    assert sorted(path.name for path in sandbox.project.iterdir()) == ["graphs"]
+    return done.stderr
+
+
+ITEMS = {
+    "malformed JSON": (GOOD + '\n{"id": "b",}\n', ["items.jsonl, line 3", "not valid JSON", "one object"]),
+    "cut off": (GOOD + '{"id": "b"', ["items.jsonl, line 2", "not valid JSON"]),
+    "too deep": ('{"id": "a", "input": {"tasks": ' + "[" * 100_000, ["items.jsonl, line 1", "not valid JSON"]),
+    "no object": (GOOD + '["b"]\n', ["items.jsonl, line 2", "expected an object", '{"id": "a1"']),
+    "no id": (GOOD + '{"input": {}}\n', ["items.jsonl, line 2", "no id"]),
+    "unknown key": ('{"id": "a", "inputs": {}}\n', ["items.jsonl, line 1", "'inputs'", "Known: id, input"]),
+    "id of a wrong kind": ('{"id": null}\n', ["items.jsonl, line 1", "must be a string"]),
+    "true as id": ('{"id": true}\n', ["items.jsonl, line 1", "must be a string"]),
+    "input of a wrong kind": ('{"id": "a", "input": [1]}\n', ["items.jsonl, line 1", "input must be an object"]),
+    "priority of a wrong kind": ('{"id": "a", "priority": "high"}\n', ["line 1", "priority must be a whole number"]),
+    "depends_on of a wrong kind": ('{"id": "a", "depends_on": "b"}\n', ["line 1", "depends_on must be a list"]),
+    "unknown dependency": (GOOD + '{"id": "b", "depends_on": ["x"]}\n', ["items.jsonl, line 2", "'x'", "Add it"]),
+    "depends on itself": ('{"id": "a", "depends_on": ["a"]}\n', ["a -> a", "Remove"]),
+    "same id, other input": (GOOD + '{"id": "good", "input": {"tasks": {}}}\n', ["line 2", "line 1", "another id"]),
+    "nothing in it": ("\n\n", ["no items"]),
+    "not text": (b'{"id": "good"}\n\xff\xfe\n', ["items.jsonl, line 2", "not UTF-8"]),
+}
+
+
+@pytest.mark.parametrize("case", ITEMS)
+def test_a_bad_items_file_is_refused_with_the_line_and_the_remedy(sandbox: Sandbox, case: str) -> None:
+    content, pieces = ITEMS[case]
+    (sandbox.root / "items.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    message = refused(sandbox, sandbox.run())
+
+    assert [piece for piece in pieces if piece not in message] == [], message
+    assert len(message.splitlines()) == 1
+    assert not sandbox.home.exists()
+
+
+def test_ids_that_are_not_safe_in_a_file_name_are_refused(sandbox: Sandbox) -> None:
+    unsafe = ["", "a b", "../x", "a/b", "a\\b", "a.b", "ünï", "a\n", "\u0430", "a\x00b", "-" * 129]
+    reserved = ["con", "NUL", "Aux", "prn", "COM1", "lpt9"]
+    for bad in unsafe + reserved:
+        sandbox.write_items({"id": "good"}, {"id": bad})
+
+        message = refused(sandbox, sandbox.run())
+
+        assert "items.jsonl, line 2: Invalid identifier" in message
+        assert "1 to 128 ASCII letters, digits, '_' or '-'" in message
+        assert ("Windows" in message) == (bad in reserved)
+        assert message.isascii()
+        assert not sandbox.home.exists()
+
+
+def test_the_longest_and_oddest_ids_that_are_allowed_run(sandbox: Sandbox) -> None:
+    allowed = ["x" * 128, "-", "_", "--help", "CON1", "a-B_9"]
+    sandbox.write_items(*({"id": name} for name in allowed))
+
+    assert sandbox.run("--parallel", "3").code == 0
+    assert sandbox.outcomes() == dict.fromkeys(allowed, "completed")
+
+
+FLAGS = {
+    "no such file of items": (["--items", "missing.jsonl"], ["missing.jsonl", "No such file"]),
+    "a directory of items": (["--items", "graphs"], ["graphs", "directory"]),
+    "unknown id": (["nope"], ["No item matches 'nope'", "good"]),
+    "glob without a match": (["x*"], ["No item matches 'x*'"]),
+    "parallel 0": (["--parallel", "0"], ["--parallel", "at least 1"]),
+    "parallel below 0": (["--parallel", "-3"], ["--parallel"]),
+    "parallel in words": (["--parallel", "many"], ["--parallel", "not a whole number"]),
+    "no time": (["--timeout-seconds", "0"], ["--timeout-seconds", "positive"]),
+    "no number of seconds": (["--timeout-seconds", "nan"], ["--timeout-seconds", "positive"]),
+    "retry below 0": (["--retry", "-1"], ["--retry"]),
+    "no such project": (["--project", "nowhere"], ["--project", "nowhere", "no such directory"]),
+    "unknown start method": (["--start-method", "magic"], ["--start-method", "magic"]),
+    "graph without an attribute": (["--graph", "graphs/steps.py"], ["PATH.py:ATTR"]),
+    "graph file that is missing": (["--graph", "graphs/no.py:graph"], ["no file 'graphs/no.py'"]),
+}
+
+
+@pytest.mark.parametrize("case", FLAGS)
+def test_a_bad_flag_is_refused_before_anything_is_touched(sandbox: Sandbox, case: str) -> None:
+    flags, pieces = FLAGS[case]
+    sandbox.write_items({"id": "good"})
+
+    message = refused(sandbox, sandbox.run(*flags))
+
+    assert [piece for piece in pieces if piece not in message] == [], message
+    assert not sandbox.home.exists()
+
+
+GRAPHS = {
+    "no such attribute": ("flow.py:grpah", ["no attribute 'grpah'", "Did you mean", "graph"]),
+    "not a graph": ("flow.py:number", ["int", "StateGraph"]),
+    "function with arguments": ("flow.py:needs_argument", ["no arguments"]),
+    "function that fails": ("flow.py:fails", ["KeyError", "flow.py"]),
+    "graph that does not compile": ("flow.py:broken", ["does not compile", "nowhere"]),
+    "no such module": ("no_such_module:graph", ["no module 'no_such_module'", "PATH.py:ATTR"]),
+    "module with a syntax error": ("bad_syntax.py:graph", ["SyntaxError", "bad_syntax.py"]),
+    "module that needs another": ("needs_other.py:graph", ["ModuleNotFoundError", "no_such_library"]),
+    "module that exits": ("exits.py:graph", ["SystemExit"]),
+    "module that dies": ("dies.py:graph", ["died"]),
+}
+
+SOURCES = {
+    "flow.py": """
+        from typing import TypedDict
+        from langgraph.graph import START, StateGraph
+
+        class State(TypedDict):
+            text: str
+
+        number = 7
+        graph = StateGraph(State)
+        graph.add_node("n", lambda state: {})
+        graph.add_edge(START, "n")
+        broken = StateGraph(State)
+        broken.add_node("n", lambda state: {})
+        broken.add_edge(START, "n")
+        broken.add_edge("n", "nowhere")
+
+        def needs_argument(argument): ...
+        def fails(): return {}["missing"]
+    """,
+    "bad_syntax.py": "graph = (",
+    "needs_other.py": "import no_such_library",
+    "exits.py": "raise SystemExit(0)",
+    "dies.py": "import os; os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize("case", GRAPHS)
+def test_a_graph_that_cannot_be_used_is_refused_with_the_reason(sandbox: Sandbox, case: str) -> None:
+    spec, pieces = GRAPHS[case]
+    for name, source in SOURCES.items():
+        (sandbox.project / "graphs" / name).write_text(textwrap.dedent(source))
+    sandbox.write_items({"id": "good"})
+
+    message = refused(sandbox, sandbox.run(graph=spec if ".py" not in spec else f"graphs/{spec}"))
+
+    assert [piece for piece in pieces if piece not in message] == [], message
+
+
+def test_an_input_key_that_the_state_does_not_have_is_refused_not_dropped(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "good"}, {"id": "typo", "input": {"taks": {}}})
+
+    message = refused(sandbox, sandbox.run())
+
+    assert "'typo'" in message
+    assert "'taks'" in message
+    assert "tasks" in message  # The keys there are.
+
+
+def test_more_than_ten_at_once_is_capped_with_a_warning(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"})
+
+    done = sandbox.run("--parallel", "50", "--dry-run", "--json")
+
+    assert done.code == 0
+    assert json.loads(done.stdout)["parallel"] == 10
+    assert "--parallel 50" in done.stderr
