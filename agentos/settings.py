@@ -42,6 +42,8 @@ class Documents:
 class Models:
     drafter: str = ""
     reviewer: str = ""
+    coder: str = ""
+    """Writes tests and code; empty means the drafter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,13 @@ class Review:
 class Implementation:
     test: str = ""
     """The command that runs the tests; empty means pytest."""
+    python: str = ""
+    """The interpreter that has pytest; empty means the project's virtual environment, else ours."""
+    junit: str = ""
+    """A pattern of JUnit files that the test command writes; empty means the exit code decides."""
     base: str = "HEAD"
+    commits: str = "squash"
+    """`squash` leaves one commit on the branch, `stacked` one a round."""
     coverage_target: int = 90
     max_rounds: int = 5
     test_timeout_seconds: int = 600
@@ -94,6 +102,7 @@ class Settings:
 _SHORT_VARIABLES = {
     "AGENTOS_DRAFTER": ("models", "drafter"),
     "AGENTOS_REVIEWER": ("models", "reviewer"),
+    "AGENTOS_CODER": ("models", "coder"),
     "AGENTOS_REVIEW": ("review", "gate"),
     "AGENTOS_MAX_ROUNDS": ("limits", "max_rounds"),
 }
