@@ -17,7 +17,6 @@ from agentos.errors import NoUsableKeyError, UsageError
 from agentos.keys.credentials import load_credentials
 from agentos.settings import Settings, load_settings
 from agentos.workflows.drafting.pending import Pending
-from agentos.workflows.launch import Launcher, RunRequest
 from agentos.workflows.parallel import host
 from agentos.workflows.plan import make_plan
 from agentos.workflows.registry import WORKFLOWS
@@ -96,6 +95,8 @@ def run(arguments: argparse.Namespace, command: DraftingCommand) -> int:
     environment |= {"AGENTOS_DRAFTER": drafter, "AGENTOS_REVIEWER": reviewer}
     if pending.skipped:
         warnings.append(f"{len(pending.skipped)} left alone: {_listed(pending.skipped)}")
+    from agentos.workflows.launch import Launcher, RunRequest  # noqa: PLC0415  A dry run needs none of it.
+
     request = RunRequest(
         plan=plan,
         workflow=workflow.name,
@@ -114,6 +115,7 @@ def run(arguments: argparse.Namespace, command: DraftingCommand) -> int:
         resume_command=resume_command(sys.argv),
         warnings=warnings,
         environment=environment,
+        preload_providers=[model.partition(":")[0] for model in (drafter, reviewer)],
         is_json=arguments.json,
     )
     return Launcher(request).run().exit_code

@@ -3,42 +3,55 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 from agentos import __version__
-from agentos.cli import demo, issue, keys, lint, lld, run, runs
 from agentos.errors import AgentosError, ExitCode
 
-_COMMANDS = (demo, lld, issue, run, runs, keys, lint)
+COMMANDS = {
+    "demo": "see it work: ten issues of a sample project, designed in parallel, offline",
+    "lld": "turn issues into reviewed low-level designs",
+    "issue": "turn briefs into reviewed issues",
+    "run": "run a LangGraph graph over many items",
+    "runs": "list, show, follow and prune runs",
+    "keys": "list, add, remove, check and reset keys",
+    "lint": "check low-level designs and issues",
+}
+"""Every command with its help. The module of the same name has the rest, and loads only when it is used."""
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> argparse.ArgumentParser:
+    """The parser, complete for the wanted commands; the others are there in name only."""
     parser = argparse.ArgumentParser(
         prog="agentos",
         description="Run agent workflows over many items in parallel: isolated, durable, stoppable.",
-        formatter_class=help_formatter(),
+        formatter_class=_formatter,
         epilog="Exit codes: 0 all done well, 1 some item failed, 2 usage, 3 something needs revision or review, "
         "4 no usable key, 5 budget reached, 75 quota gone, 130 stopped.",
     )
     parser.add_argument("--version", action="version", version=f"agentos {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_parser(subparsers)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="agentos")
+    for name, help_text in COMMANDS.items():
+        if name in wanted:
+            importlib.import_module(f"agentos.cli.{name}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=help_text)
     return parser
 
 
-def help_formatter() -> Any:
-    """Colour and structure in a terminal; plain text in a pipe."""
-    from rich_argparse import RawDescriptionRichHelpFormatter  # noqa: PLC0415  Rich itself loads only for help.
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Colour and structure in a terminal; plain text in a pipe. Rich loads only when help is shown."""
+    from rich_argparse import RawDescriptionRichHelpFormatter  # noqa: PLC0415
 
-    return RawDescriptionRichHelpFormatter
+    return RawDescriptionRichHelpFormatter(prog)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = build_parser(set(words[:1])).parse_args(words)
     return guarded(lambda: arguments.handler(arguments))
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,9 +103,13 @@ def _follow(run_id: str) -> int:
     from agentos.run_records import find_run, follow_audit
 
     run_dir = find_run(run_id)
-    reporter = ConsoleReporter(_StandardOutput(), is_terminal=False, columns=_columns, colour=False, run_dir=run_dir)
+    clock = _RecordClock()
+    reporter = ConsoleReporter(
+        _StandardOutput(), is_terminal=False, columns=_columns, colour=False, run_dir=run_dir, clock=clock
+    )
     try:
         for stamped in follow_audit(run_dir):
+            clock.set(stamped.time)
             reporter.handle(stamped)
             if isinstance(stamped.event, RunEnded):
                 return ExitCode.OK
@@ -123,6 +128,23 @@ def _prune(*, is_dry: bool) -> int:
     run_ids = [run_dir.name for run_dir in prunable(now)] if is_dry else prune(now)
     _print([*run_ids, f"{len(run_ids)} {'to remove' if is_dry else 'removed'}"])
     return ExitCode.OK
+
+
+class _RecordClock:
+    """The time of the record being shown: what was told of the time left is told again as it was then."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        return self._seconds
+
+    def set(self, stamp: str) -> None:
+        from datetime import datetime
+
+        # A damaged stamp is no reason to stop following.
+        with suppress(ValueError):
+            self._seconds = datetime.fromisoformat(stamp).timestamp()
 
 
 class _StandardOutput:

@@ -1,0 +1,34 @@
+"""The umbrella command: what it lists is what there is."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from agentos.cli.main import COMMANDS, build_parser, main
+
+
+def _listed_help(parser: argparse.ArgumentParser) -> dict[str, str | None]:
+    action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {choice.dest: choice.help for choice in action._choices_actions}
+
+
+def test_the_short_list_of_commands_says_what_the_commands_say_themselves() -> None:
+    assert _listed_help(build_parser()) == COMMANDS
+    assert _listed_help(build_parser(())) == COMMANDS
+
+
+def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["frobnicate"])
+    assert stopped.value.code == 2
+    assert "frobnicate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([name, "--help"])
+    assert stopped.value.code == 0
+    assert name in capsys.readouterr().out
