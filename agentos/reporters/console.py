@@ -20,6 +20,7 @@ __all__ = ["ConsoleReporter", "PrintingListener", "Sink", "dry_run_lines", "line
 REDRAW_SECONDS = 0.1
 CLOCK_SECONDS = 1.0
 MOST_PROGRESS_LINES = 100
+_UNLIMITED = 1_000_000
 _DIM, _RED, _RESET = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
@@ -150,7 +151,7 @@ class ConsoleReporter:
         if progress.total > MOST_PROGRESS_LINES and not is_news:
             return []
         self._shown_percent = progress.percent
-        return [f"{COORDINATOR} {progress.line()}"]
+        return [f"{COORDINATOR} {progress.status_line(self._clock(), _UNLIMITED, self._label_of)}"]
 
     def _encoded(self, texts: list[str]) -> bytes:
         shown = [self._painted(text) for text in texts] if self._colour else texts
