@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentos.errors import UsageError
-from agentos.workflows.launch import RunRequest
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workflows.plan import Plan
+
+if TYPE_CHECKING:
+    from agentos.workflows.launch import RunRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, par
     if workflow is None:
         known = ", ".join(sorted(WORKFLOWS)) or "none"
         raise UsageError(f"Unknown workflow type {name!r}. Registered: {known}; or give a graph.")
+    from agentos.workflows.launch import RunRequest  # noqa: PLC0415  Names and graphs are needed without an engine.
+
     return RunRequest(
         plan=plan,
         workflow=workflow.name,
