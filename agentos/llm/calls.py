@@ -14,7 +14,7 @@ from agentos.llm import offline, recorded, settings
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
 from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
-from agentos.llm.model import complete
+from agentos.llm.model import complete, masked
 from agentos.llm.types import (
     KEYED_PROVIDERS,
     Completion,
@@ -216,7 +216,7 @@ def sdk(provider: str) -> ModuleType:
 def _record(request: Request, place: CallPlace, completion: Completion) -> None:
     directory = settings.record_dir()
     if directory is not None and request.model.provider != "recorded":
-        recorded.save(directory, place, request, completion)
+        recorded.save(directory, place, request, completion, mask=masked)
 
 
 def _to_reply(request: Request, completion: Completion, output: Any) -> Reply[Any]:

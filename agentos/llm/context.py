@@ -46,6 +46,12 @@ def next_call_place() -> CallPlace:
     return CallPlace(workflow=workflow, item=item, node=node, round=number)
 
 
+def calls_made(*, workflow: str, item: str) -> dict[str, int]:
+    """How many calls each node of the item has made so far: what `calls_before` wants to know after a resume."""
+    with _rounds_lock:
+        return {node: count for (of, whose, node), count in _rounds.items() if (of, whose) == (workflow, item)}
+
+
 def forget_rounds() -> None:
     """Start all counts again, as in a fresh worker."""
     with _rounds_lock:

@@ -31,12 +31,21 @@ _USUAL_OUTPUT_TOKENS = 4096
 retry_policy = RetryPolicy()
 
 _broker: LeaseBroker | None = None
+_mask: Callable[[str], str] = str
 
 
-def set_broker(broker: LeaseBroker | None) -> None:
-    """Lease keys from `broker` in this process from now on; None goes back to the process's own pool."""
-    global _broker
-    _broker = broker
+def set_broker(broker: LeaseBroker | None, *, mask: Callable[[str], str] = str) -> None:
+    """Lease keys from `broker` in this process from now on; None goes back to the process's own pool.
+
+    `mask` hides keys in text that is about to be written to disk.
+    """
+    global _broker, _mask
+    _broker, _mask = broker, mask
+
+
+def masked(text: str) -> str:
+    """The text without any key the broker has leased."""
+    return _mask(text)
 
 
 def current_broker() -> LeaseBroker:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,10 @@ def replay(request: Request, place: CallPlace) -> Completion:
         raise UsageError(f"{path} is not a recording ({error!r}): record it again.") from None
 
 
-def save(directory: Path, place: CallPlace, request: Request, completion: Completion) -> Path:
-    """Keep an answer for later replay. Whole or not at all: readers never see half a file."""
+def save(
+    directory: Path, place: CallPlace, request: Request, completion: Completion, mask: Callable[[str], str] = str
+) -> Path:
+    """Keep an answer for later replay. Whole or not at all: readers never see half a file, nor a key."""
     path = recording_path(directory, place)
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {
@@ -58,7 +61,7 @@ def save(directory: Path, place: CallPlace, request: Request, completion: Comple
         "request": {"system": request.system, "messages": [asdict(message) for message in request.messages]},
     }
     unfinished = path.with_suffix(f".{os.getpid()}.tmp")
-    unfinished.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished.write_text(mask(json.dumps(record, indent=2, ensure_ascii=False)) + "\n", encoding="utf-8")
     unfinished.replace(path)
     return path
 

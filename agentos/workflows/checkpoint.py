@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import AgentosError
+from agentos.keys.redaction import Redactor
 from agentos.paths import checkpoints_dir
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -41,6 +42,9 @@ class Peek:
     resumes_after: str | None
     """The last finished node; None when none has finished."""
     input_hash: str | None
+    questions: list[Any] | None = None
+    """What the item asks a person, when it is parked."""
+    is_answered: bool = False
 
 
 def path_for(project_dir: Path, workflow: str, item_id: str) -> Path:
@@ -68,6 +72,8 @@ class ItemDatabase:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
+        self.redactor = Redactor()
+        """Masks keys in all that is kept. Whoever knows keys replaces it."""
 
     @classmethod
     def open(cls, db_path: Path) -> ItemDatabase:
@@ -96,13 +102,15 @@ class ItemDatabase:
         return str(row[0]) if row else None
 
     def put(self, name: str, value: str) -> None:
+        kept = self.redactor.redact_text(value)
         with unwritable_is_a_fault(), self.connection:
-            self.connection.execute("INSERT OR REPLACE INTO agentos_item VALUES (?, ?)", (name, value))
+            self.connection.execute("INSERT OR REPLACE INTO agentos_item VALUES (?, ?)", (name, kept))
 
     def keep_output(self, path: Path, content: bytes) -> None:
         """Remember a document until the item succeeds. Durable, so a resumed item still has it."""
+        kept = self.redactor.redact_text(str(path)), self.redactor.redact(content)
         with unwritable_is_a_fault(), self.connection:
-            self.connection.execute("INSERT OR REPLACE INTO agentos_outputs VALUES (?, ?)", (str(path), content))
+            self.connection.execute("INSERT OR REPLACE INTO agentos_outputs VALUES (?, ?)", kept)
 
     def write_outputs(self) -> list[str]:
         """Write every kept document to `{path}.tmp`; the coordinator renames them."""
@@ -194,7 +202,9 @@ def peek(db_path: Path) -> Peek | None:
         try:
             connection.deserialize(image)
             rows = dict(connection.execute("SELECT name, value FROM agentos_item"))
-            return Peek(_last_finished_node(connection), rows.get("input_hash"))
+            item = ItemDatabase(connection)
+            is_answered = item.answer() is not None
+            return Peek(_last_finished_node(connection), rows.get("input_hash"), item.questions(), is_answered)
         except (sqlite3.Error, OverflowError):
             return None
 

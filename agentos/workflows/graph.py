@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -29,14 +30,27 @@ from agentos.workflows.checkpoint import synced, unwritable_is_a_fault
 AnyGraph = StateGraph[Any, Any, Any, Any]
 
 
+class _MaskingSerializer(JsonPlusSerializer):
+    """LangGraph's own, but for keys that a node has put into its state."""
+
+    def __init__(self, redact: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = super().dumps_typed(obj)
+        return kind, self._redact(data)
+
+
 class ItemCheckpointer(SqliteSaver):
     """LangGraph's SQLite saver over one item's connection. A failed write is a fault of the run.
 
     Async nodes use the same, blocking, methods: one item has its process to itself.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: sqlite3.Connection, redact: Callable[[bytes], bytes] = bytes) -> None:
+        """`redact` masks keys in what is saved. It keeps lengths, so that what it masks can still be read."""
+        super().__init__(connection, serde=_MaskingSerializer(redact))
         # The saver's own lock guards its cursor; how a commit is synced belongs to the connection.
         self._put_lock = threading.Lock()
 
@@ -139,6 +153,8 @@ class Execution:
     graph: AnyGraph
     connection: sqlite3.Connection
     item_id: str
+    redact: Callable[[bytes], bytes] = bytes
+    """Masks keys in what is saved."""
     finished: list[tuple[str, float]] = field(default_factory=list)
     """Nodes whose results are on disk and that nobody has collected yet: name and seconds."""
     final_state: Any = None
@@ -151,7 +167,7 @@ class Execution:
     def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
         """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
         begin: Any = initial_state if answer is None else Command(resume=answer)
-        compiled = self.graph.compile(checkpointer=ItemCheckpointer(self.connection))
+        compiled = self.graph.compile(checkpointer=ItemCheckpointer(self.connection, self.redact))
         config: Any = {"configurable": {"thread_id": self.item_id}}
         options: Any = {"stream_mode": "tasks", "durability": "sync"}
         if _has_async_nodes(self.graph):

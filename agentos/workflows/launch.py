@@ -15,16 +15,18 @@ from typing import NoReturn
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Listener, Stamped, Warned
 from agentos.keys.budget import Budget
-from agentos.keys.credentials import CredentialSet, load_credentials, load_salt, scrubbed
+from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
 from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.service import KeyService
+from agentos.llm.cli_login import with_cli_login
 from agentos.paths import checkpoints_dir
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.console import ConsoleReporter, wants_colour
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_records import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
+from agentos.settings import load_settings
 from agentos.workflows.claims import Claims
 from agentos.workflows.parallel.emitter import Reporter
 from agentos.workflows.parallel.graph_run import GraphRun, RunSettings, claim_name, take_claims
@@ -58,6 +60,10 @@ class RunRequest:
     resume_command: str = ""
     warnings: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    secrets: Sequence[str] = ()
+    """What workers may know beside keys, and nobody may see."""
+    preload_providers: Sequence[str] | None = None
+    """Providers this run will call; None when only the graph knows."""
     is_quiet: bool = False
     """For callers with a listener of their own: nothing on the console."""
     is_json: bool = False
@@ -91,7 +97,9 @@ class Launcher:
         with ExitStack() as cleanup:
             cleanup.enter_context(signals_handled(_interrupt))
             credentials = load_credentials()
-            redactor = Redactor(credentials.secrets.values())
+            all_credentials = _without_limit(credentials)
+            redactor = Redactor(all_credentials.secrets.values())
+            environment = _with_endpoints(request.environment, request.project_dir)
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
@@ -99,7 +107,7 @@ class Launcher:
             output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
             run = GraphRun(
                 request.plan,
-                _settings(request, run_dir.name, scrubbed(request.environment, credentials)),
+                _settings(request, run_dir.name, scrubbed(environment, all_credentials), credentials),
                 loop=loop,
                 reporters=[
                     *output.reporters(self._pause_output),
@@ -169,7 +177,7 @@ def _key_desk(
     emit: Listener,
 ) -> KeyDesk:
     service = KeyService(
-        credentials,
+        with_cli_login(credentials),
         emit=emit,
         memory=LimitMemory(),
         salt=load_salt() if credentials.credentials else b"",
@@ -182,6 +190,7 @@ def _key_desk(
         emit,
         parallel=request.parallel,
         max_wait_seconds=request.max_wait_seconds,
+        load=lambda: with_cli_login(load_credentials()),
         on_reload=lambda changed: redactor.add(changed.secrets.values()),
     )
 
@@ -191,7 +200,31 @@ def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:
         shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def _settings(request: RunRequest, run_id: str, environment: Mapping[str, str]) -> RunSettings:
+def _without_limit(credentials: CredentialSet) -> CredentialSet:
+    """Keys that AGENTOS_CREDENTIAL_LIMIT keeps out of the pool are secrets all the same."""
+    if not os.environ.get(LIMIT_VARIABLE):
+        return credentials
+    return load_credentials(environ={k: v for k, v in os.environ.items() if k != LIMIT_VARIABLE})
+
+
+def _with_endpoints(environment: Mapping[str, str], project_dir: Path) -> dict[str, str]:
+    """The environment with the base URLs of `agentos.toml` in it: the one way settings reach workers."""
+    urls = load_settings(project_dir, environment).provider_urls
+    return {**environment, **{f"AGENTOS_PROVIDERS__{name.upper()}__BASE_URL": url for name, url in urls.items()}}
+
+
+def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, list[str]]:
+    """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
+    held = list(dict.fromkeys(spec.provider for spec in credentials.specs))
+    if request.preload_providers is not None:
+        return {"preload_providers": [provider for provider in held if provider in request.preload_providers]}
+    default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
+    return {"key_providers": [provider for provider in held if default in ("", provider)]}
+
+
+def _settings(
+    request: RunRequest, run_id: str, environment: Mapping[str, str], credentials: CredentialSet
+) -> RunSettings:
     return RunSettings(
         run_id=run_id,
         workflow=request.workflow,
@@ -208,6 +241,7 @@ def _settings(request: RunRequest, run_id: str, environment: Mapping[str, str]) 
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
         environment=environment,
+        **_preloads(request, credentials),
     )
 
 

@@ -102,6 +102,10 @@ class RunSettings:
     resume_command: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The workers' environment, without secrets."""
+    preload_providers: Sequence[str] = ()
+    """Whose SDKs are loaded once for all workers."""
+    key_providers: Sequence[str] = ()
+    """Whose SDKs are loaded as well if the graph turns out to call models."""
 
 
 @dataclass(slots=True)
@@ -158,6 +162,8 @@ class GraphRun:
             run_id=settings.run_id,
             fork=settings.fork,
             environment=settings.environment,
+            preload_providers=settings.preload_providers,
+            key_providers=settings.key_providers,
             redactor=redactor,
         )
         self._keys = keys(self, self._emit)
@@ -651,7 +657,9 @@ class GraphRun:
     def _record_end(self, event: ItemEnded) -> None:
         event = replace(
             event,
-            reason=self._redactor.redact_text(event.reason),
+            outcome=self._redactor.redact_text(event.outcome),
+            error_type=self._redactor.redact_text(event.error_type),
+            reason=self._redactor.redact_text(event.reason, is_cut=True),
             traceback=self._redactor.redact_text(event.traceback),
         )
         self._outcomes[event.item_id] = event.outcome

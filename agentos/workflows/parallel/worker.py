@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import signal
 import socket
@@ -18,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from agentos import outputs
 from agentos.errors import AgentosError
-from agentos.llm.context import set_call_context
+from agentos.keys.redaction import Redactor
+from agentos.llm.cancellation import cancel_calls
+from agentos.llm.context import calls_made, set_call_context
+from agentos.llm.errors import CallCancelledError
 from agentos.llm.model import set_broker
 from agentos.workflows import checkpoint
 from agentos.workflows.checkpoint import CheckpointUnwritable, InputChanged, ItemDatabase
@@ -130,6 +134,9 @@ class Channel:
         self._may_proceed.release()
         if self._main_thread is not None:
             signal.pthread_kill(self._main_thread, signal.SIGINT)
+        # Calls in other threads know nothing of the signal.
+        self.broker.stop()
+        cancel_calls()
         threading.Thread(target=self._end_after_grace, daemon=True).start()
 
     def _end_after_grace(self) -> None:
@@ -215,14 +222,17 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> 
         database, notice = _open_database(start)
         initial_state = _initial_state(start, database)
         channel.send(ItemOpened(resumed_after=database.resumes_after(), notice=notice))
+        redactor = database.redactor = channel.broker.redactor
         outputs.set_keeper(database.keep_output)
-        set_broker(channel.broker)
+        set_broker(channel.broker, mask=redactor.redact_text)
         from agentos.workflows.graph import Execution  # noqa: PLC0415  Loaded by `load`.
 
-        execution = Execution(graph, database.connection, start.item_id)
+        execution = Execution(graph, database.connection, start.item_id, redact=redactor.redact)
         running = execution
+        calls = CallCounts(start, database)
 
         def announce(node: str) -> None:
+            calls.save()
             channel.ask_to_start(node, running.collect_finished())
             set_call_context(workflow=start.workflow, item=start.item_id, node=node)
 
@@ -233,12 +243,30 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> 
         return _done(execution, database)
     except BaseException as error:
         # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
-        if channel.is_stopping and isinstance(error, KeyboardInterrupt):
+        if channel.is_stopping and any(isinstance(e, KeyboardInterrupt | CallCancelledError) for e in _chain(error)):
             return ItemStopped()
-        return _failed(error, execution.collect_finished() if execution else [])
+        return _failed(error, execution.collect_finished() if execution else [], channel.broker.redactor)
     finally:
         # The connection stays open: closing would copy the log into a database that is about to be removed.
         outputs.set_keeper(None)
+
+
+class CallCounts:
+    """How many model calls each node has made, kept over a resume: recordings are named by them."""
+
+    def __init__(self, start: StartItem, database: ItemDatabase) -> None:
+        self._place = {"workflow": start.workflow, "item": start.item_id}
+        self._database = database
+        self._saved = database.get("calls") or "{}"
+        for node, calls_before in json.loads(self._saved).items():
+            set_call_context(**self._place, node=node, calls_before=calls_before)
+
+    def save(self) -> None:
+        """Between nodes: the calls of a node that is interrupted are made, and counted, again."""
+        calls = json.dumps(calls_made(**self._place))
+        if calls != self._saved:
+            self._database.put("calls", calls)
+            self._saved = calls
 
 
 def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
@@ -295,19 +323,20 @@ def _done(execution: Execution, database: ItemDatabase) -> UpMessage:
     reason = state_value(execution.final_state, "reason") or ""
     return ItemDone(
         outcome=str(getattr(outcome, "value", outcome)) if outcome else "completed",
-        reason=str(reason)[:_MAX_MESSAGE_CHARACTERS],
+        reason=database.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
         finished=finished,
         outputs=database.write_outputs(),
     )
 
 
-def _failed(error: BaseException, finished: list[tuple[str, float]]) -> ItemFailed:
+def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: Redactor) -> ItemFailed:
+    """Keys are masked before texts are cut: half a key is no match."""
     fault = next((e for e in _chain(error) if isinstance(e, CheckpointUnwritable)), None)
     shown = fault or error
     return ItemFailed(
         error_type=type(shown).__name__,
-        message=_safe_text(shown)[:_MAX_MESSAGE_CHARACTERS],
-        traceback=_safe_traceback(error)[-_MAX_TRACEBACK_CHARACTERS:],
+        message=redactor.redact_text(_safe_text(shown))[:_MAX_MESSAGE_CHARACTERS],
+        traceback=redactor.redact_text(_safe_traceback(error))[-_MAX_TRACEBACK_CHARACTERS:],
         finished=finished,
         is_run_fault=fault is not None,
         exit_code=int(error.exit_code) if isinstance(error, AgentosError) else 1,

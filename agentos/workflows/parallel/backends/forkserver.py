@@ -103,6 +103,7 @@ class ForkServer:
     def _preload(self) -> bool:
         try:
             self._graph = _loader(self._settings)
+            calls_models = "agentos.llm" in sys.modules
             from agentos.workflows import graph  # noqa: PLC0415  Loaded by now.
             from agentos.workflows.parallel import worker  # noqa: F401, PLC0415  For the workers to find.
 
@@ -117,7 +118,9 @@ class ForkServer:
                 traceback=traceback.format_exc()[-20_000:],
             )
             return False
-        if not self._settings["fork"]:
+        if self._settings["fork"]:
+            self._preload_sdks(calls_models=calls_models)
+        else:
             self._graph = None
         sys.stdout.flush()
         sys.stderr.flush()
@@ -126,6 +129,16 @@ class ForkServer:
         gc.freeze()
         self._send("ready", input_keys=keys)
         return True
+
+    def _preload_sdks(self, *, calls_models: bool) -> None:
+        """Seconds of imports, once instead of in every worker. Only for providers that are going to be called."""
+        providers = self._settings["preload_providers"] or (self._settings["key_providers"] if calls_models else [])
+        if providers:
+            from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
+
+            # An SDK that is missing or broken is the business of the call that needs it.
+            with suppress(Exception):
+                preload(tuple(providers))
 
     def _send(self, kind: str, **data: Any) -> bool:
         try:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +112,8 @@ class ProcessBackend:
         run_id: str,
         fork: bool,
         environment: Mapping[str, str],
+        preload_providers: Sequence[str] = (),
+        key_providers: Sequence[str] = (),
         redactor: Redactor | None = None,
     ) -> None:
         self._loop = loop
@@ -119,7 +121,14 @@ class ProcessBackend:
         self._run_id = run_id
         self._redactor = redactor or Redactor(())
         self._environment = dict(environment) | {RUN_ID_VARIABLE: run_id}
-        self._settings = {"graph": graph, "search_dir": str(search_dir), "fork": fork, "coordinator_pid": os.getpid()}
+        self._settings = {
+            "graph": graph,
+            "search_dir": str(search_dir),
+            "fork": fork,
+            "coordinator_pid": os.getpid(),
+            "preload_providers": list(preload_providers),
+            "key_providers": list(key_providers),
+        }
         self._workers: dict[str, _Worker] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._server: socket.socket | None = None
