@@ -125,8 +125,13 @@ def prepare(arguments: argparse.Namespace, command: DraftingCommand) -> Prepared
         parallel=parallel,
         pending=pending,
         plan=make_plan(pending.items),
-        warnings=(*warnings, *pending.warnings),
+        warnings=(*warnings, *pending.warnings, *_changes(pending, WORKFLOWS[command.workflow].label_prefix)),
     )
+
+
+def _changes(pending: Pending, label_prefix: str) -> list[str]:
+    """What is done again although it was done: people want to know why."""
+    return [f"{label_prefix}{item_id}: {why}" for item_id, why in pending.reasons.items() if "changed since" in why]
 
 
 def show_dry_run(prepared: Prepared) -> int:

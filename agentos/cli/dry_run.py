@@ -31,7 +31,10 @@ def show(
     """Print the plan in the order items would start. Returns the exit code."""
     typical = past_durations(project_dir, workflow)
     estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
-    entries = [_entry(plan, index, workflow, project_dir, fresh=fresh) for index in range(len(plan.items))]
+    entries = [
+        _entry(plan, index, workflow, project_dir, fresh=fresh) | {"reason": (reasons or {}).get(item.id)}
+        for index, item in enumerate(plan.items)
+    ]
     if as_json:
         document = {
             "workflow": workflow,
@@ -39,7 +42,7 @@ def show(
             "count": len(entries),
             "parallel": parallel,
             "estimated_seconds": None if estimate is None else round(estimate, 1),
-            "items": [entry | {"reason": (reasons or {}).get(entry["id"])} for entry in entries],
+            "items": entries,
             "skipped": [{"id": item_id, "reason": reason} for item_id, reason in skipped],
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
@@ -83,6 +86,8 @@ def _words(entry: dict[str, Any]) -> str:
         notes.append("input changed since its checkpoint: would fail without --fresh")
     elif entry["resumes_after"]:
         notes.append(f"resumes after {entry['resumes_after']}")
+    if entry["reason"] and not (notes and entry["reason"].startswith("unfinished")):
+        notes.append(entry["reason"])
     if entry["depends_on"]:
         notes.append(f"after {', '.join(entry['depends_on'])}")
     if entry["priority"]:

@@ -13,23 +13,15 @@ COMMAND = DraftingCommand(
     noun="brief",
     description="Write a reviewed issue from each brief, many at once.",
     find=find_briefs,
+    can_file=True,
 )
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_options(subparsers.add_parser("issue", help="turn briefs into reviewed issues"))
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, COMMAND)
-    parser.add_argument(
-        "--file",
-        action="store_true",
-        help="file approved issues on GitHub, once each, and move their briefs to the done folder",
-    )
+    add_options(subparsers.add_parser("issue", help="turn briefs into reviewed issues"), COMMAND)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     from agentos.cli.main import run_command  # noqa: PLC0415  main imports this module.
 
-    return run_command("issue-workflow", _add_options, argv)
+    return run_command("issue-workflow", lambda parser: add_options(parser, COMMAND), argv)

@@ -70,16 +70,17 @@ def time_span(text: str) -> float:
     return value
 
 
-def add_parallel_options(parser: argparse.ArgumentParser) -> None:
-    """--parallel and --dry-run, with --json beside them."""
+def add_parallel_options(parser: argparse.ArgumentParser, *, default: int | None = 1) -> None:
+    """--parallel and --dry-run, with --json beside them. Without a default, the settings decide."""
+    otherwise = "default: limits.parallel in agentos.toml, else 1" if default is None else f"default: {default}"
     parser.add_argument(
         "--parallel",
         nargs="?",
         type=whole_number,
         const=DEFAULT_PARALLELISM,
-        default=1,
+        default=default,
         metavar="N",
-        help=f"run N items at once (without N: {DEFAULT_PARALLELISM}; most {MAX_PARALLELISM}; default 1)",
+        help=f"run N items at once (without N: {DEFAULT_PARALLELISM}; most {MAX_PARALLELISM}; {otherwise})",
     )
     parser.add_argument(
         "--dry-run",

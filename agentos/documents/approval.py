@@ -91,6 +91,11 @@ def stamp_approval(text: str, approval: ApprovalInfo) -> str:
     return f"{body}\n\n{_block(complete)}\n".replace("\n", newline)
 
 
+def without_approval(text: str) -> str:
+    """The document without its approval block."""
+    return _split(_normal(text))[0].rstrip() + "\n"
+
+
 def read_approval(text: str) -> ApprovalInfo | None:
     """The approval a document carries, whether or not it still fits; None without a readable one."""
     block = _split(_normal(text))[1]

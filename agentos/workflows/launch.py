@@ -103,8 +103,10 @@ class Launcher:
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
-            claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
             output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
+            with _records_kept():
+                claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
+                audit = AuditReporter(run_dir, output.json_sink)
             run = GraphRun(
                 request.plan,
                 _settings(request, run_dir.name, scrubbed(environment, all_credentials), credentials),
@@ -115,7 +117,7 @@ class Launcher:
                     SummaryReporter(run_dir),
                     *([_ListenerReporter(self._listener)] if self._listener else []),
                 ],
-                vital_reporters=[AuditReporter(run_dir, output.json_sink)],
+                vital_reporters=[audit],
                 claims=claims,
                 keys=lambda control, emit: _key_desk(request, credentials, redactor, loop, control, emit),
                 redactor=redactor,
@@ -267,6 +269,14 @@ class _ListenerReporter:
         """Nothing to close."""
 
 
+def _columns(descriptor: int) -> int:
+    """How wide the window behind this descriptor is now."""
+    try:
+        return os.get_terminal_size(descriptor).columns
+    except OSError:
+        return shutil.get_terminal_size().columns
+
+
 class _Output:
     """The console and, with --json, the event stream."""
 
@@ -293,11 +303,11 @@ class _Output:
         if not request.is_quiet:
             sys.stdout.flush()
             descriptor = 2 if request.is_json else 1
-            is_terminal = os.isatty(descriptor)
+            is_terminal = os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
             self._console = ConsoleReporter(
                 sink(descriptor),
                 is_terminal=is_terminal,
-                columns=lambda: shutil.get_terminal_size().columns,
+                columns=lambda: _columns(descriptor),
                 colour=wants_colour(os.environ, is_terminal=is_terminal),
                 clock=loop.now,
                 run_dir=run_dir,

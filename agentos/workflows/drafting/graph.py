@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,21 @@ from agentos.workflows.drafting import steps
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import DocumentKind
 
-PUBLISH_VARIABLE = "AGENTOS_FILE_ISSUES"
 Node = Callable[[DraftingState], DraftingState]
 
 
-def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node, publish: Node | None = None) -> Any:
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A last node for approved documents that also go elsewhere."""
+
+    node: Node
+    is_wanted: Callable[[], bool]
+
+
+def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node, publish: Publish | None = None) -> Any:
     """The graph of a document workflow. Gates are nodes of their own, passed only where a person decides.
 
-    `publish` is for documents that also go elsewhere; it runs for approved ones when the run was asked to.
+    A document that `load` finds approved already goes to `publish` at once.
     """
     graph: Any = StateGraph(DraftingState)
     graph.add_node("N0_load", load)
@@ -34,7 +41,6 @@ def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node, publ
     graph.add_node("G2_verdict_gate", _verdict_gate)
     graph.add_node("N4_finalize", finalize)
     graph.add_edge(START, "N0_load")
-    graph.add_edge("N0_load", "N0b_context")
     graph.add_edge("N0b_context", "N1_design")
     graph.add_edge("N1_design", "N2_validate")
     graph.add_conditional_edges(
@@ -44,10 +50,12 @@ def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node, publ
     graph.add_conditional_edges("N3_review", _after_review, ["N1_design", "G2_verdict_gate", "N4_finalize"])
     graph.add_conditional_edges("G2_verdict_gate", _after_verdict_gate, ["N1_design", "N4_finalize"])
     if publish is None:
+        graph.add_edge("N0_load", "N0b_context")
         graph.add_edge("N4_finalize", END)
     else:
-        graph.add_node("N5_publish", publish)
-        graph.add_conditional_edges("N4_finalize", _after_finalize, ["N5_publish", END])
+        graph.add_node("N5_publish", publish.node)
+        graph.add_conditional_edges("N0_load", _after_load, ["N0b_context", "N5_publish"])
+        graph.add_conditional_edges("N4_finalize", _after_finalize(publish), ["N5_publish", END])
         graph.add_edge("N5_publish", END)
     return graph
 
@@ -73,9 +81,12 @@ def _after_review(state: DraftingState) -> str:
     return {"design": "N1_design", "finalize": "N4_finalize"}[steps.after_review(state, max_rounds())]
 
 
-def _after_finalize(state: DraftingState) -> str:
-    is_wanted = os.environ.get(PUBLISH_VARIABLE) == "1" and state["outcome"] == "approved"
-    return "N5_publish" if is_wanted else END
+def _after_load(state: DraftingState) -> str:
+    return "N5_publish" if state.get("outcome") == "approved" else "N0b_context"
+
+
+def _after_finalize(publish: Publish) -> Callable[[DraftingState], str]:
+    return lambda state: "N5_publish" if state["outcome"] == "approved" and publish.is_wanted() else END
 
 
 def _draft_gate(state: DraftingState) -> DraftingState:

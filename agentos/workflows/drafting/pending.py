@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, verify_approval
+from agentos.documents.markdown import parse
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import Approval, FolderSource, ItemKind, SourceItem, parse_source, plan_pending
 from agentos.workflows import checkpoint
 from agentos.workflows.plan import Item
+
+_NOT_READY = "needs revision"
+"""The status the issue workflow gives an issue that its review did not pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a user asked for."""
+
+    patterns: Sequence[str] = ()
+    """Ids and globs; empty means everything that is pending."""
+    is_fresh: bool = False
+    is_filing: bool = False
+    """Approved documents that are not filed yet are pending too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +40,69 @@ class Pending:
     warnings: tuple[str, ...] = ()
 
 
-def find_llds(project_dir: Path, settings: Settings, patterns: Sequence[str], *, fresh: bool) -> Pending:
+@dataclass(slots=True)
+class _Stock:
+    """What there is to choose from."""
+
+    workflow: str
+    document_kind: str
+    label_prefix: str
+    items: list[SourceItem]
+    warnings: list[str]
+    approvals: dict[str, Approval] = field(default_factory=dict)
+    set_aside: dict[str, str] = field(default_factory=dict)
+    """Items that are not to be worked on, and why."""
+    better_reasons: dict[str, str] = field(default_factory=dict)
+    """Why an item is pending, where the usual words would not tell."""
+
+    def note_approval(self, item_id: str, path: Path, shown: str) -> None:
+        found = _approval(path, shown, self.warnings)
+        if found is not None:
+            self.approvals[item_id] = found
+
+
+def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     """Issues without an approved LLD for their current text, or with an unfinished checkpoint."""
     items, warnings = _read(settings.sources.issues, project_dir, ItemKind.ISSUE)
-    approvals: dict[str, Approval] = {}
-    for folder in (settings.documents.lld_done_dir, settings.documents.lld_dir):
-        for item in items:
-            path = project_dir / folder / f"LLD-{item.id}.md"
-            found = _approval(path, f"{folder}/{path.name}", warnings)
-            if found is not None:
-                approvals[item.id] = found
-    return _split(project_dir, "lld", "LLD-", items, approvals, patterns, warnings, fresh=fresh)
-
-
-def find_briefs(project_dir: Path, settings: Settings, patterns: Sequence[str], *, fresh: bool) -> Pending:
-    """Briefs without an issue of their current text."""
-    items, warnings = _read(settings.sources.briefs, project_dir, ItemKind.BRIEF)
-    folder = settings.documents.issues_dir
-    approvals: dict[str, Approval] = {}
+    stock = _Stock("lld", "LLD", "LLD-", items, warnings)
     for item in items:
-        found = _approval(project_dir / folder / f"{item.id}.md", f"{folder}/{item.id}.md", warnings)
-        if found is not None:
-            approvals[item.id] = found
-    return _split(project_dir, "issue", "ISSUE-", items, approvals, patterns, warnings, fresh=fresh)
+        for folder in (settings.documents.lld_done_dir, settings.documents.lld_dir):
+            path = project_dir / folder / f"LLD-{item.id}.md"
+            stock.note_approval(item.id, path, f"{folder}/{path.name}")
+        if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
+            stock.set_aside[item.id] = "the issue itself needs revision"
+    return _split(stock, project_dir, wanted)
+
+
+def find_briefs(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
+    """Briefs without an issue of their current text; when filing, also those whose issue is not filed yet."""
+    items, warnings = _read(settings.sources.briefs, project_dir, ItemKind.BRIEF)
+    items += _cut_off_after_filing(project_dir, settings, {item.id for item in items})
+    stock = _Stock("issue", "issue", "ISSUE-", items, warnings)
+    for item in items:
+        folder = settings.documents.issues_dir
+        stock.note_approval(item.id, project_dir / folder / f"{item.id}.md", f"{folder}/{item.id}.md")
+    if wanted.is_filing:
+        # A filed brief is no longer among the active ones: whatever is there has its filing before it.
+        current = [i.id for i in items if i.id in stock.approvals and stock.approvals[i.id].issue_hash == i.text_hash]
+        stock.better_reasons = dict.fromkeys(current, "approved, not filed yet")
+        stock.approvals = {}
+    return _split(stock, project_dir, wanted)
+
+
+def _cut_off_after_filing(project_dir: Path, settings: Settings, active: set[str]) -> list[SourceItem]:
+    """Briefs put away by a run that was killed before it could write their issue down."""
+    source = parse_source(settings.sources.briefs, project_dir=project_dir, kind=ItemKind.BRIEF)
+    done_dir = project_dir / settings.sources.briefs_done
+    if not isinstance(source, FolderSource) or not done_dir.is_dir():
+        return []
+    items = FolderSource(done_dir, kind=ItemKind.BRIEF).read().items
+    return [
+        # As it was when the item began: the checkpoint belongs to that input.
+        replace(item, origin=str(source.directory / Path(item.origin).name))
+        for item in items
+        if item.id not in active and checkpoint.path_for(project_dir, "issue", item.id).exists()
+    ]
 
 
 def _read(spec: str, project_dir: Path, kind: ItemKind) -> tuple[list[SourceItem], list[str]]:
@@ -55,12 +110,16 @@ def _read(spec: str, project_dir: Path, kind: ItemKind) -> tuple[list[SourceItem
     if isinstance(source, FolderSource):
         if not source.directory.is_dir():
             raise UsageError(
-                f"No folder {spec!r} in {project_dir.name}: put one Markdown file an issue there, "
+                f"No folder {spec!r} in {project_dir.name}: put one Markdown file {_one_of(kind)} there, "
                 "or name another source in agentos.toml (agentos init writes one)."
             )
         listing = source.read()
         return list(listing.items), [str(problem) for problem in listing.problems]
     return list(source.items()), []
+
+
+def _one_of(kind: ItemKind) -> str:
+    return "an issue" if kind is ItemKind.ISSUE else "a brief"
 
 
 def _approval(path: Path, shown: str, warnings: list[str]) -> Approval | None:
@@ -78,41 +137,41 @@ def _approval(path: Path, shown: str, warnings: list[str]) -> Approval | None:
             return Approval(intact.approval.issue_hash, shown)
 
 
-def _split(
-    project_dir: Path,
-    workflow: str,
-    label_prefix: str,
-    items: Iterable[SourceItem],
-    approvals: dict[str, Approval],
-    patterns: Sequence[str],
-    warnings: list[str],
-    *,
-    fresh: bool,
-) -> Pending:
-    chosen = _select(list(items), [pattern.removeprefix(label_prefix) for pattern in patterns])
-    unfinished = {item.id for item in chosen if checkpoint.path_for(project_dir, workflow, item.id).exists()}
+def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
+    patterns = [pattern.removeprefix(stock.label_prefix) for pattern in wanted.patterns]
+    chosen = _select(stock.items, patterns)
+    unfinished = {i.id for i in chosen if checkpoint.path_for(project_dir, stock.workflow, i.id).exists()}
     # Named and with --fresh: the user wants it again, approved or not.
-    known = {} if fresh and patterns else approvals
-    plan = plan_pending(chosen, known, unfinished, document_kind="LLD" if workflow == "lld" else "issue")
+    approvals = {} if wanted.is_fresh and patterns else stock.approvals
+    ready = [item for item in chosen if item.id not in stock.set_aside]
+    plan = plan_pending(ready, approvals, unfinished, document_kind=stock.document_kind)
     return Pending(
         items=tuple(_item(item) for item, _ in plan.pending),
-        reasons={item.id: reason for item, reason in plan.pending},
-        skipped=plan.skipped,
-        warnings=tuple(warnings),
+        reasons={i.id: _waits(stock, project_dir, i) or stock.better_reasons.get(i.id, r) for i, r in plan.pending},
+        skipped=(*plan.skipped, *((i.id, stock.set_aside[i.id]) for i in chosen if i.id in stock.set_aside)),
+        warnings=tuple(stock.warnings),
     )
 
 
-def _select(items: list[SourceItem], patterns: Sequence[str]) -> list[SourceItem]:
+def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> str:
+    found = checkpoint.peek(checkpoint.path_for(project_dir, stock.workflow, item.id))
+    if found is None or found.questions is None or found.is_answered:
+        return ""
+    return f"awaits review: agentos review {stock.label_prefix}{item.id}"
+
+
+def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[SourceItem]:
+    known = list(items)
     if not patterns:
-        return items
+        return known
     chosen: set[str] = set()
     for pattern in dict.fromkeys(patterns):
-        matches = {item.id for item in items if item.id == pattern or fnmatch.fnmatchcase(item.id, pattern)}
+        matches = {item.id for item in known if item.id == pattern or fnmatch.fnmatchcase(item.id, pattern)}
         if not matches:
-            known = ", ".join(item.id for item in items[:8]) or "none"
-            raise UsageError(f"No issue matches {pattern!r}. Known: {known}{' and more' if len(items) > 8 else ''}.")
+            names = ", ".join(item.id for item in known[:8]) or "none"
+            raise UsageError(f"No issue matches {pattern!r}. Known: {names}{' and more' if len(known) > 8 else ''}.")
         chosen |= matches
-    return [item for item in items if item.id in chosen]
+    return [item for item in known if item.id in chosen]
 
 
 def _item(source: SourceItem) -> Item:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentos import outputs
-from agentos.documents.approval import ApprovalInfo, ReviewLogEntry, document_hash, stamp_approval, with_status
+from agentos.documents.approval import Intact, verify_approval, without_approval
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
-from agentos.errors import AgentosError, UsageError
-from agentos.paths import project_key
-from agentos.settings import load_settings
+from agentos.errors import AgentosError
+from agentos.settings import Settings, load_settings
 from agentos.sources import GitHubSource
-from agentos.workflows.drafting import steps
+from agentos.workflows.drafting.conclusion import NEEDS_REVISION, conclude
 from agentos.workflows.drafting.graph import max_rounds
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
+from agentos.workflows.issue.filing import is_filing_wanted, repository_name
 from agentos.workflows.lld.context import build_context
-from agentos.workstreams.git import Git
 
 _CONTEXT_SHARE = 0.5
 """An issue says what, not how: half the context a design gets is enough."""
-_FRONT_MATTER = "---\nid: {item_id}\n---\n\n"
-_REMOTE = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
 class InvalidBrief(AgentosError):
@@ -41,9 +37,32 @@ KIND = DocumentKind(workflow="issue", label="ISSUE", check=check)
 
 
 def load(state: DraftingState) -> DraftingState:
+    """Take in the brief. One whose issue an earlier run approved has only its filing left to do."""
     if not state["source_text"].strip():
         raise InvalidBrief(f"Invalid brief: {state['origin']} is empty.")
-    return DraftingState(lineage_number=Desk(KIND, state).record("brief", state["source_text"]))
+    desk = Desk(KIND, state)
+    number = desk.record("brief", state["source_text"])
+    approved = approved_issue(issue_path(desk.project_dir, desk.settings, state["item_id"]), state["source_hash"])
+    if approved and is_filing_wanted():
+        return DraftingState(lineage_number=number, draft=approved, outcome="approved")
+    return DraftingState(lineage_number=number)
+
+
+def issue_path(project_dir: Path, settings: Settings, item_id: str) -> Path:
+    """Where the issue written from a brief goes."""
+    return project_dir / settings.documents.issues_dir / f"{item_id}.md"
+
+
+def approved_issue(path: Path, brief_hash: str) -> str:
+    """The text of an issue that stands approved for this very brief, without front matter and approval; or empty."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = verify_approval(text)
+    if not isinstance(found, Intact) or found.approval.issue_hash != brief_hash:
+        return ""
+    return _FRONT_MATTER.sub("", without_approval(text), count=1).strip() + "\n"
 
 
 def context(state: DraftingState) -> DraftingState:
@@ -54,26 +73,20 @@ def context(state: DraftingState) -> DraftingState:
 def finalize(state: DraftingState) -> DraftingState:
     """Write the issue to the issues folder, where the LLD workflow finds it."""
     desk = Desk(KIND, state)
-    outcome, reason = steps.conclusion(state, max_rounds())
-    text = _FRONT_MATTER.format(item_id=state["item_id"]) + state["draft"].lstrip()
-    if outcome == "approved":
-        log = tuple(ReviewLogEntry(**entry) for entry in state.get("log", []))
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        text = stamp_approval(
-            text,
-            ApprovalInfo(
-                approved_at=now,
-                drafter=state["drafter"],
-                reviewer=state["reviewer"],
-                issue_hash=state["source_hash"],
-                log=log,
-            ),
-        )
-    else:
-        text = with_status(text, "Needs revision")
-    number = desk.record("final", text)
-    outputs.write(desk.project_dir / desk.settings.documents.issues_dir / f"{state['item_id']}.md", text)
-    return DraftingState(outcome=outcome, reason=reason, lineage_number=number)
+    concluded = conclude(state, _with_front_matter(state, {}), max_rounds())
+    if not concluded.is_approved:
+        # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
+        marked = _with_front_matter(state, {"status": NEEDS_REVISION})
+        concluded = conclude(state, marked, max_rounds())
+    number = desk.record("final", concluded.text)
+    outputs.write(issue_path(desk.project_dir, desk.settings, state["item_id"]), concluded.text)
+    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=number)
+
+
+def _with_front_matter(state: DraftingState, more: dict[str, str]) -> str:
+    fields = {"id": state["item_id"], **more}
+    lines = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    return f"---\n{lines}---\n\n{state['draft'].lstrip()}"
 
 
 def publish(state: DraftingState) -> DraftingState:
@@ -82,31 +95,24 @@ def publish(state: DraftingState) -> DraftingState:
     settings = load_settings(project_dir)
     source = GitHubSource(repository_name(project_dir, settings.sources.issues))
     title = parse_issue(state["draft"]).title or state["title"]
-    key = f"{project_key(project_dir)}/{state['item_id']}/{document_hash(state['source_text'])[:16]}"
+    # Not by project folder: a colleague's clone with the same brief finds the issue too.
+    key = f"{source.repository}/{state['item_id']}/{state['source_hash']}"
     filed = source.file_issue(title, state["draft"], key=key)
+    desk = Desk(KIND, state)
+    number = desk.record("filed", f"{filed.url}\n")
     _put_away(Path(state["origin"]), project_dir / settings.sources.briefs_done)
-    Desk(KIND, state).record("filed", filed.url)
-    return DraftingState(filed_url=filed.url)
-
-
-def repository_name(project_dir: Path, issues_source: str) -> str:
-    """`owner/name`: from the settings, the environment, or the remote called origin."""
-    if issues_source.startswith("github:"):
-        return issues_source.removeprefix("github:").partition("?")[0]
-    if os.environ.get("GITHUB_REPOSITORY"):
-        return os.environ["GITHUB_REPOSITORY"]
-    remote = Git(project_dir).run("remote", "get-url", "origin", ok=(0, 2, 128))
-    match = _REMOTE.search(remote.stdout.strip())
-    if match is None:
-        raise UsageError(
-            "No GitHub repository to file issues in: set GITHUB_REPOSITORY=owner/name, or issues = "
-            '"github:owner/name" in agentos.toml.'
-        )
-    return match[1]
+    words = "filed as" if filed.is_new else "was filed already as"
+    return DraftingState(filed_url=filed.url, reason=f"{words} {filed.url}", lineage_number=number)
 
 
 def _put_away(brief: Path, done_dir: Path) -> None:
-    """Again after a crash, the brief is there already."""
-    if brief.is_file():
-        done_dir.mkdir(parents=True, exist_ok=True)
-        brief.replace(done_dir / brief.name)
+    """Again after a crash, the brief is there already. An older brief of that name is kept."""
+    if not brief.is_file():
+        return
+    done_dir.mkdir(parents=True, exist_ok=True)
+    target = done_dir / brief.name
+    number = 2
+    while target.exists():
+        target = done_dir / f"{brief.stem}-{number}{brief.suffix}"
+        number += 1
+    brief.rename(target)

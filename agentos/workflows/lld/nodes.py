@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentos import outputs
-from agentos.documents.approval import ApprovalInfo, ReviewLogEntry, stamp_approval, with_status
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import parse_issue
@@ -15,7 +13,7 @@ from agentos.documents.lld import parse_lld
 from agentos.documents.repository import FolderRepository
 from agentos.errors import AgentosError
 from agentos.settings import load_settings
-from agentos.workflows.drafting import steps
+from agentos.workflows.drafting.conclusion import conclude
 from agentos.workflows.drafting.graph import max_rounds
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
@@ -65,33 +63,10 @@ def context(state: DraftingState) -> DraftingState:
 
 
 def finalize(state: DraftingState) -> DraftingState:
-    """Write the design: approved with its log and hash, or marked as in need of revision, with the reasons."""
+    """Write the design where the coordinator puts it in place when the item ends."""
     desk = Desk(KIND, state)
-    outcome, reason = steps.conclusion(state, max_rounds())
-    if outcome == "approved":
-        text = stamp_approval(state["draft"], _approval(state))
-    else:
-        text = _with_open_findings(with_status(state["draft"], "Needs revision"), state)
-    number = desk.record("final", text)
+    concluded = conclude(state, state["draft"], max_rounds())
+    number = desk.record("final", concluded.text)
     path = desk.project_dir / desk.settings.documents.lld_dir / f"LLD-{state['item_id']}.md"
-    outputs.write(path, text)
-    return DraftingState(outcome=outcome, reason=reason, lineage_number=number)
-
-
-def _approval(state: DraftingState) -> ApprovalInfo:
-    log = tuple(ReviewLogEntry(**entry) for entry in state.get("log", []))
-    reviewer = state["reviewer"] if state.get("decision") != "approve" else f"{state['reviewer']}, then a person"
-    return ApprovalInfo(
-        approved_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        drafter=state["drafter"],
-        reviewer=reviewer,
-        issue_hash=state["source_hash"],
-        log=log,
-    )
-
-
-def _with_open_findings(text: str, state: DraftingState) -> str:
-    complaints = [" ".join(complaint.split()) for complaint in steps.complaints_of(state)]
-    if not complaints:
-        return text
-    return text.rstrip() + "\n\n## Appendix: Open Findings\n\n" + "".join(f"- {entry}\n" for entry in complaints)
+    outputs.write(path, concluded.text)
+    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=number)
