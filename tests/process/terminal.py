@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -13,6 +14,65 @@ import threading
 from typing import Self
 
 from harness import AGENTOS, DEADLINE_SECONDS, Sandbox, eventually
+
+_SEQUENCE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
+
+
+class Screen:
+    """What a window of some width shows after these bytes: rows of text, the last one where the cursor is.
+
+    Knows what the command may send: text, newline, carriage return, cursor up, erase below, colour. Anything else
+    fails the test. A line that is too long wraps, as it would.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self.rows = [""]
+        self._row = self._column = 0
+
+    def feed(self, drawn: bytes) -> Self:
+        text = drawn.decode()
+        position = 0
+        while position < len(text):
+            sequence = _SEQUENCE.match(text, position)
+            if sequence:
+                self._control(int(sequence[1] or 0), sequence[2])
+                position = sequence.end()
+            else:
+                self._put(text[position])
+                position += 1
+        return self
+
+    def _control(self, number: int, kind: str) -> None:
+        match kind:
+            case "A":
+                self._row = max(0, self._row - max(1, number))
+            case "J":
+                self.rows[self._row] = self.rows[self._row][: self._column]
+                del self.rows[self._row + 1 :]
+            case "m":
+                pass
+            case _:
+                raise AssertionError(f"an escape sequence of kind {kind!r}")
+
+    def _put(self, character: str) -> None:
+        if character == "\r":
+            self._column = 0
+        elif character == "\n":
+            self._down()
+        else:
+            assert character.isprintable(), repr(character)
+            if self._column == self._columns:
+                self._down()
+                self._column = 0
+            row = self.rows[self._row].ljust(self._column)
+            self.rows[self._row] = row[: self._column] + character + row[self._column + 1 :]
+            self._column += 1
+
+    def _down(self) -> None:
+        self._row += 1
+        if self._row == len(self.rows):
+            self.rows.append("")
 
 
 class Terminal:
@@ -72,6 +132,9 @@ class Terminal:
 
     def text(self) -> str:
         return self.drawn().decode(errors="replace")
+
+    def screen(self, columns: int) -> Screen:
+        return Screen(columns).feed(self.drawn())
 
     def wait_for(self, text: str) -> None:
         eventually(lambda: text in self.text(), f"{text!r} on the terminal")
