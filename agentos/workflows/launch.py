@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -159,15 +159,22 @@ def _interrupt(_number: int) -> NoReturn:
 
 def _make_run_dir(cleanup: ExitStack, is_used: Callable[[], bool]) -> Path:
     """The run's folder, held as alive. A run that never began leaves none behind."""
-    try:
+    with _records_kept():
         run_dir = create_run_dir(datetime.now(UTC))
         cleanup.callback(_remove_unless, is_used, run_dir)
         cleanup.callback(os.close, hold_run_lock(run_dir))
+    return run_dir
+
+
+@contextmanager
+def _records_kept() -> Iterator[None]:
+    """A folder that takes no records is the user's to change, not a bug."""
+    try:
+        yield
     except OSError as error:
         raise AgentosError(
             f"Cannot keep records in {error.filename}: {error.strerror}. Set AGENTOS_HOME to a writable folder."
         ) from None
-    return run_dir
 
 
 def _key_desk(

@@ -229,7 +229,13 @@ class GraphRun:
         if self._stop_exit_code is None or self._stop_exit_code is ExitCode.INTERRUPTED:
             self._stop_exit_code = ExitCode.ITEM_FAILED
         self._emit(RunFaulted(reason=reason))
-        self._loop.post(lambda: self._stop(reason, at_once=False, exit_code=ExitCode.ITEM_FAILED))
+        # A fault may come from within any emit, so stopping waits for the loop; that nothing new starts does not.
+        actions = self._schedule.limit_changed(0)
+        self._loop.post(lambda: self._stop_for_fault(reason, actions))
+
+    def _stop_for_fault(self, reason: str, actions: Sequence[Action]) -> None:
+        self._perform(actions)
+        self._stop(reason, at_once=False, exit_code=ExitCode.ITEM_FAILED)
 
     def pause_output(self) -> None:
         """Whoever reads the output does not keep up: workers wait, and their time stands still."""
@@ -436,7 +442,9 @@ class GraphRun:
         if not self.has_begun:
             # After a failure it has told us of, its end is no news.
             self._load_failure = self._load_failure or ServerFailed(
-                message="the process that loads the graph died", traceback="", is_usage=True
+                message=f"--graph {self._settings.graph!r}: the process that loads it died; does it crash on import?",
+                traceback="",
+                is_usage=True,
             )
             self._loop.stop()
         elif self._server_losses > _MOST_SERVER_LOSSES:
