@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -88,11 +90,19 @@ def _fail_once(name: str) -> None:
         raise RuntimeError("failed the first time")
 
 
+def _print_kilobytes(number: str) -> None:
+    for _ in range(int(number)):
+        print("x" * 1023)
+
+
 TASKS: dict[str, Any] = {
     "wait": _wait_for,
     "print": print,
+    "print_kilobytes": _print_kilobytes,
     "sleep": lambda seconds: time.sleep(float(seconds)),
     "raise": lambda text: _raise(ValueError(text)),
+    "own_disk_full": lambda _: _raise(OSError(errno.ENOSPC, "No space left on device")),
+    "own_database_full": lambda _: _raise(sqlite3.OperationalError("database or disk is full")),
     "unpicklable": lambda _: _raise(Unpicklable()),
     "base_exception": lambda text: _raise(OwnBaseException(text)),
     "keyboard_interrupt": lambda _: _raise(KeyboardInterrupt()),
