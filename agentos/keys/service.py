@@ -140,7 +140,7 @@ class KeyService:
     def pump(self) -> list[Delivery]:
         """What can be delivered now. Tells of waiting as it begins and as it ends."""
         now = self._clock()
-        deliveries = [*self._fund(now), *self._refuse_hopeless(now)]
+        deliveries = self._fund(now)
         for grant in self._pool.grants(now):
             ask = self._asks.pop(grant.ticket)
             self._holders[grant.fence] = ask.owner
@@ -154,6 +154,8 @@ class KeyService:
                 secret=self._secrets.get(grant.key_name, ""),
             )
             deliveries.append(Granted(ask.owner, ask.ticket, lease))
+        if self._asks:
+            deliveries += self._refuse_hopeless(now)
         self._tell_of_waiting(now)
         return deliveries
 

@@ -80,6 +80,8 @@ class KeyDesk:
         self._file_timer: Timer | None = None
         self._usage: dict[str, ItemUsage] = defaultdict(ItemUsage)
         self._is_stopping = False
+        self._has_counted_slots = False
+        self._had_waiting = False
 
     def take(self, item_id: str, message: LeaseAsk | LeaseCancel | LeaseReturn) -> None:
         """A worker's message about a key."""
@@ -141,10 +143,13 @@ class KeyDesk:
                 self._control.send(delivery.owner, message)
             else:
                 self._refuse(delivery.owner, delivery.ticket, delivery.error)
-        self._control.waiting_changed(self._service.waiting_owners)
-        self._check_patience()
-        self._plan_wake()
-        self._plan_file_check()
+        waiting = self._service.waiting_owners
+        if waiting or self._had_waiting:
+            self._had_waiting = bool(waiting)
+            self._control.waiting_changed(waiting)
+            self._check_patience()
+            self._plan_wake()
+            self._plan_file_check()
 
     def _refuse(self, owner: str, ticket: int, error: AgentosError) -> None:
         if isinstance(error, BudgetReachedError):
@@ -171,6 +176,9 @@ class KeyDesk:
 
     def _follow_keys(self, *, has_success: bool) -> None:
         """Fewer than two usable keys: one item at a time. They are back: one more with each call that goes well."""
+        if has_success and self._has_counted_slots and self._parallel == self._wanted:
+            return  # A call that went well takes no slot away.
+        self._has_counted_slots = True
         slots = self._service.usable_slots()
         before = self._parallel
         if slots < _FEWEST_SLOTS:
@@ -216,6 +224,7 @@ class KeyDesk:
             return
         self._on_reload(credentials)
         self._service.reload(credentials)
+        self._has_counted_slots = False
         count = sum(1 for credential in credentials.credentials if credential.secret)
         self._emit(Warned(text=f"{self._key_file.name} changed: {count} key{'' if count == 1 else 's'} now"))
 

@@ -1,0 +1,125 @@
+"""Eight processes leasing keys from one coordinator over sockets: pairs a second, and how long one takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import time
+
+from agentos.errors import ExitCode
+from agentos.events import Event
+from agentos.keys.credentials import Credential, CredentialSet
+from agentos.keys.leases import Lease, Succeeded
+from agentos.keys.pool import KeySpec
+from agentos.keys.service import KeyService
+from agentos.workflows.parallel.key_desk import KeyDesk
+from agentos.workflows.parallel.loop import READ, Loop
+from agentos.workflows.parallel.messages import DownMessage, LineBuffer, decode, encode
+from agentos.workflows.parallel.socket_broker import SocketBroker
+from benchmarks.harness import scratch, verdict
+
+PROCESSES = 8
+SECONDS = 4.0
+
+
+def main() -> None:
+    with scratch():
+        pairs, p99 = _measure()
+    print(f"   {PROCESSES} processes, {PROCESSES} keys: {pairs:.0f} pairs a second")
+    verdict("acquire-release pairs a second", pairs, 5000, at_least=True)
+    verdict("p99 of acquire", p99 * 1000, 5, " ms")
+
+
+class _Run:
+    """The coordinator's part that matters here: sockets to workers."""
+
+    def __init__(self) -> None:
+        self.sockets: dict[str, socket.socket] = {}
+
+    def send(self, item_id: str, message: DownMessage) -> None:
+        self.sockets[item_id].sendall(encode(message))
+
+    def waiting_changed(self, waiting: set[str]) -> None: ...
+    def set_parallel(self, parallel: int) -> None: ...
+    def request_stop(self, reason: str, *, exit_code: ExitCode) -> None: ...
+
+
+def _measure() -> tuple[float, float]:
+    loop, run = Loop(), _Run()
+    specs = [KeySpec(name=f"k{n}", provider="google", group=f"g{n}") for n in range(PROCESSES)]
+    credentials = CredentialSet(tuple(Credential(spec, f"secret-number-{n}") for n, spec in enumerate(specs)))
+    service = KeyService(credentials, emit=_ignore, rng=random.Random(1))
+    desk = KeyDesk(service, run, loop, _ignore, parallel=PROCESSES)
+    results, children = os.pipe(), []
+    for number in range(PROCESSES):
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            _lease_in_a_loop(theirs, results[1])
+            os._exit(0)
+        theirs.close()
+        children.append(pid)
+        run.sockets[f"w{number}"] = ours
+        _serve(loop, desk, f"w{number}", ours)
+    os.close(results[1])
+    loop.after(SECONDS + 1.0, loop.stop)
+    loop.run()
+    for pid in children:
+        os.waitpid(pid, 0)
+    with os.fdopen(results[0]) as file:
+        reports = [json.loads(line) for line in file]
+    latencies = sorted(value for report in reports for value in report["sample"])
+    return sum(report["pairs"] for report in reports) / SECONDS, latencies[int(len(latencies) * 0.99)]
+
+
+def _serve(loop: Loop, desk: KeyDesk, item_id: str, connection: socket.socket) -> None:
+    lines = LineBuffer()
+
+    def read(_events: int) -> None:
+        data = connection.recv(1 << 16)
+        if not data:
+            loop.unwatch(connection.fileno())
+            return
+        for line in lines.feed(data):
+            desk.take(item_id, decode(line))  # type: ignore[arg-type]
+
+    loop.watch(connection.fileno(), READ, read)
+
+
+def _lease_in_a_loop(connection: socket.socket, report_fd: int) -> None:
+    lines = LineBuffer()
+    broker = SocketBroker(lambda message: connection.sendall(encode(message)))
+    sample: list[float] = []
+    pairs, ends = 0, time.monotonic() + SECONDS
+    answers: list[Lease] = []
+    while time.monotonic() < ends:
+        began = time.perf_counter()
+        lease = _acquire(broker, connection, lines)
+        sample.append(time.perf_counter() - began)
+        broker.release(lease, Succeeded())
+        pairs += 1
+        answers.clear()
+    os.write(report_fd, (json.dumps({"pairs": pairs, "sample": sample[::20]}) + "\n").encode())
+
+
+def _acquire(broker: SocketBroker, connection: socket.socket, lines: LineBuffer) -> Lease:
+    """A worker's listening thread would deliver the answer; here the same thread asks and listens."""
+    original = broker._send
+
+    def send_and_listen(message: object) -> None:
+        original(message)  # type: ignore[arg-type]
+        for line in lines.feed(connection.recv(1 << 16)):
+            broker.deliver(decode(line))  # type: ignore[arg-type]
+
+    broker._send = send_and_listen
+    try:
+        return broker.acquire(provider="google", model="m")
+    finally:
+        broker._send = original
+
+
+def _ignore(_event: Event) -> None:
+    """Nobody listens."""
