@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, ClassVar, Generic, NotRequired, TypedDict, TypeVar
 
 from agentos.errors import UsageError
-from agentos.events import Event, ItemEnded, ItemStarted, Listener, StopRequested, Warned
+from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, StopRequested, Warned
 from agentos.paths import find_project_dir
 from agentos.workflows.parallel import limits
 from agentos.workflows.parallel.backends.threads import CallEnd, start_call
@@ -338,6 +338,8 @@ class _ReportBuilder:
         match event:
             case ItemStarted(item_id=item_id):
                 self._running.add(item_id)
+            case ItemRetried(item_id=item_id):
+                self._running.discard(item_id)
             case ItemEnded(item_id=item_id, outcome=outcome):
                 self._running.discard(item_id)
                 self._outcomes[item_id] = outcome
