@@ -111,6 +111,8 @@ def _middle_words(event: NodeStarted | NodeFinished | ItemNoticed | ItemStalled 
 def _end_words(event: ItemEnded) -> str:
     name = "FAILED" if event.outcome == "failed" else outcome_words(event.outcome)
     cause = ": ".join(one_line(part, longest=4000) for part in (event.error_type, event.reason) if part)
+    if event.outcome == "skipped":
+        return f"skipped: {cause}" if cause else "skipped"
     after = f"after {duration(event.seconds)} in {counted(event.attempts, 'attempt')}"
     return f"{name} {after}: {cause}" if cause else f"{name} {after}"
 

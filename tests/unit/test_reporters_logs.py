@@ -107,7 +107,7 @@ def test_only_running_items_have_an_open_log(tmp_path: Path) -> None:
     feed(reporter, ItemStarted(item_id="b", attempt=2, pid=2))
     reporter.close()
     assert open_files(tmp_path) == []
-    assert (tmp_path / "c.log").read_text() == f"{AT} skipped after 0.0s in 1 attempt: dependency a failed\n"
+    assert (tmp_path / "c.log").read_text() == f"{AT} skipped: dependency a failed\n"
 
 
 def test_a_log_that_cannot_be_written_is_the_callers_to_know(tmp_path: Path) -> None:

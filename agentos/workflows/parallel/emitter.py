@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from agentos.events import Event, Stamped, Warned
+from agentos.events import Event, OutputProduced, Stamped, Warned
 
 
 class Reporter(Protocol):
@@ -36,7 +36,9 @@ class Emitter:
         self._sequence = 0
 
     def emit(self, event: Event) -> None:
-        self._sequence += 1
+        # Output is no record: it shares the number of the one before, so that a gap in the audit is a loss.
+        if not isinstance(event, OutputProduced):
+            self._sequence += 1
         time = self._clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         stamped = Stamped(self._sequence, time, self._run_id, event)
         faults = self._hand_to_vital(stamped)
