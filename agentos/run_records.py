@@ -41,7 +41,7 @@ _DOOMED = ".pruned-"
 _LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
 _RUNS_FOR_ESTIMATES = 20
 _DURATIONS_FOR_ESTIMATES = 500
-_OUTCOMES_WITHOUT_DURATION = ("failed", "skipped", INTERRUPTED)
+_OUTCOMES_WITHOUT_DURATION = ("failed", "skipped", "paused", INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

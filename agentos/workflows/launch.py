@@ -29,7 +29,14 @@ from agentos.run_records import create_run_dir, hold_run_lock, is_live, load_run
 from agentos.settings import load_settings
 from agentos.workflows.claims import Claims
 from agentos.workflows.parallel.emitter import Reporter
-from agentos.workflows.parallel.graph_run import GraphRun, RunSettings, claim_name, take_claims
+from agentos.workflows.parallel.graph_run import (
+    GraphRun,
+    HoldNode,
+    RunSettings,
+    claim_name,
+    hold_nothing,
+    take_claims,
+)
 from agentos.workflows.parallel.key_desk import KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
 from agentos.workflows.parallel.shutdown import signals_handled
@@ -64,6 +71,8 @@ class RunRequest:
     """What workers may know beside keys, and nobody may see."""
     preload_providers: Sequence[str] | None = None
     """Providers this run will call; None when only the graph knows."""
+    hold_node: HoldNode = hold_nothing
+    """Asked before each node; an item it gives a reason to hold ends as `paused` and resumes later."""
     is_quiet: bool = False
     """For callers with a listener of their own: nothing on the console."""
     is_json: bool = False
@@ -85,6 +94,8 @@ class Launcher:
         self._run: GraphRun | None = None
         self._has_begun = False
         self._early_stop = ""
+        self.run_id = ""
+        """Known before the first event."""
 
     def stop(self, reason: str, *, at_once: bool = False) -> None:
         self._early_stop = reason
@@ -103,6 +114,7 @@ class Launcher:
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
+            self.run_id = run_dir.name
             output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
             with _records_kept():
                 claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
@@ -121,6 +133,7 @@ class Launcher:
                 claims=claims,
                 keys=lambda control, emit: _key_desk(request, credentials, redactor, loop, control, emit),
                 redactor=redactor,
+                hold_node=request.hold_node,
             )
             self._run = run
             if self._early_stop:

@@ -78,7 +78,14 @@ _WORKER_GRACE_SECONDS = 2.0
 _KILL_AFTER_SECONDS = 3.0
 _GIVE_UP_AFTER_SECONDS = 4.3
 _MOST_SERVER_LOSSES = 3
-_ATTENTION_OUTCOMES = ("needs_revision", "awaiting_review")
+_ATTENTION_OUTCOMES = ("needs_revision", "awaiting_review", "paused")
+
+HoldNode = Callable[[str, str], str]
+"""Item id and node to the reason why the node must not start now; empty when it may."""
+
+
+def hold_nothing(_item_id: str, _node: str) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +127,8 @@ class _Running:
     is_waiting: bool = False
     ended_because: str = ""
     """Why we ended it: the time limit, or a stall."""
+    held_because: str = ""
+    """Why its next node was not let start: it ends as paused."""
     last_word: ItemDone | ItemFailed | ItemStopped | None = None
     usage: ItemUsage = field(default_factory=ItemUsage)
     time_timer: Timer | None = None
@@ -141,8 +150,13 @@ class GraphRun:
         claims: Claims,
         keys: Callable[[RunControl, Listener], KeyDesk],
         redactor: Redactor,
+        hold_node: HoldNode = hold_nothing,
     ) -> None:
-        """Signals are handled during `execute` only. `keys` makes the desk that serves this run's workers."""
+        """Signals are handled during `execute` only. `keys` makes the desk that serves this run's workers.
+
+        `hold_node` is asked before each node; an item it holds keeps its checkpoint and ends as `paused`.
+        """
+        self._hold_node = hold_node
         self._settings = settings
         self._plan = plan
         self._items = {item.id: item for item in plan.items}
@@ -408,7 +422,12 @@ class GraphRun:
 
     def _skip(self, item_id: str, dependency: str) -> None:
         outcome = self._outcomes[dependency]
-        words = {"failed": "failed", "skipped": "was skipped", "needs_revision": "needs revision"}
+        words = {
+            "skipped": "was skipped",
+            "needs_revision": "needs revision",
+            "paused": "is paused",
+            "failed": "failed",
+        }
         reason = f"dependency {dependency} {words.get(outcome, f'ended as {outcome}')}"
         self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=reason))
         self._claims.give_back(self._claim_name(item_id))
@@ -474,8 +493,7 @@ class GraphRun:
             case NodeReady(node=node, finished=finished):
                 self._nodes_finished(item_id, finished)
                 if not self._schedule.is_stopping:
-                    self._emit(NodeStarted(item_id=item_id, node=node))
-                    self._backend.send(item_id, Proceed())
+                    self._start_or_hold(running, node)
             case LeaseAsk() | LeaseCancel() | LeaseReturn():
                 self._keys.take(item_id, message)
             case Heartbeat():
@@ -499,6 +517,15 @@ class GraphRun:
         running.clock = ItemClock(self._loop.now())
         self._watch_time(running)
         self._watch_stall(running)
+
+    def _start_or_hold(self, running: _Running, node: str) -> None:
+        item_id = running.item.id
+        running.held_because = running.held_because or self._hold_node(item_id, node)
+        if running.held_because:
+            self._backend.send(item_id, StopItem())
+        else:
+            self._emit(NodeStarted(item_id=item_id, node=node))
+            self._backend.send(item_id, Proceed())
 
     def _nodes_finished(self, item_id: str, finished: Sequence[tuple[str, float]]) -> None:
         for node, seconds in finished:
@@ -601,6 +628,8 @@ class GraphRun:
                     ending=Ending.NOT_DONE,
                 )
         self._drop_unfinished_outputs(running.item.id)
+        if running.held_because and not self._schedule.is_stopping:
+            return self._end_item(running, "paused", seconds, reason=running.held_because, ending=Ending.NOT_DONE)
         if isinstance(word, ItemStopped) or (self._schedule.is_stopping and not running.ended_because):
             return self._end_item(running, "interrupted", seconds, ending=Ending.INTERRUPTED)
         if end.code is None:
