@@ -351,6 +351,7 @@ class GraphRun:
             limit=self._settings.parallel,
             retries=self._settings.retries,
             absent=self._held,
+            exclusive=self._plan.exclusive,
         )
 
     def _begin(self) -> None:
@@ -647,6 +648,9 @@ class GraphRun:
         return self._end_item(running, "failed", seconds, reason=reason, error_type=kind, ending=Ending.CRASHED)
 
     def _settle_done(self, running: _Running, done: ItemDone, seconds: float) -> Ending:
+        if done.outcome == "failed":
+            self._drop_unfinished_outputs(running.item.id)
+            return self._end_item(running, "failed", seconds, reason=done.reason, ending=Ending.NOT_DONE)
         try:
             for path in done.outputs:
                 Path(f"{path}.tmp").replace(path)
@@ -656,11 +660,8 @@ class GraphRun:
             return self._end_item(
                 running, "failed", seconds, reason=reason, error_type="OSError", ending=Ending.NOT_DONE
             )
-        if done.outcome == "failed":
-            return self._end_item(running, "failed", seconds, reason=done.reason, ending=Ending.NOT_DONE)
-        checkpoint.remove(self._db_path(running.item.id))
         ending = Ending.NOT_DONE if done.outcome in _ATTENTION_OUTCOMES else Ending.DONE
-        return self._end_item(running, done.outcome, seconds, reason=done.reason, ending=ending)
+        return self._end_item(running, done.outcome, seconds, reason=done.reason, ending=ending, has_succeeded=True)
 
     def _end_item(
         self,
@@ -672,6 +673,7 @@ class GraphRun:
         reason: str = "",
         error_type: str = "",
         traceback: str = "",
+        has_succeeded: bool = False,
     ) -> Ending:
         self._item_seconds += seconds
         self._record_end(
@@ -688,6 +690,9 @@ class GraphRun:
                 cost_usd=round(running.usage.cost_usd, 6),
             )
         )
+        if has_succeeded:
+            # After the record: a kill in between leaves a finished checkpoint, which resumes without running a node.
+            checkpoint.remove(self._db_path(running.item.id))
         self._claims.give_back(self._claim_name(running.item.id))
         return ending
 
