@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -223,6 +224,35 @@ def test_a_reader_that_reads_nothing_holds_items_back_that_could_end_unread(sand
     for number in range(items):
         # Also when all had to wait: first what a node wrote, then the next one's announcement.
         assert said_by(text, f"s{number}") == ["s" * 99] * 9_000
+
+
+def test_time_that_items_spend_unread_does_not_count(sandbox: Sandbox) -> None:
+    limit = 5.0
+    sandbox.write_items({"id": "f0", "input": {"says": "flood"}})
+    started = _start_reading(sandbox, "--timeout-seconds", str(limit), "--stall-seconds", "2")
+    began = time.monotonic()
+    eventually(lambda: _noted(sandbox, " flooded ") >= 1, "the first megabyte")
+    flooding = time.monotonic()
+    eventually(lambda: time.monotonic() > flooding + limit + 0.5, "more than its time")
+    text = _read_slowly(started, []).decode()
+    assert started.process.wait() == 0, text[-500:]
+    assert time.monotonic() - began > limit
+    assert sandbox.outcomes() == {"f0": "completed"}
+
+
+def test_a_stop_is_in_time_though_nobody_reads(sandbox: Sandbox) -> None:
+    sandbox.write_items(*({"id": f"f{number}", "input": {"says": "flood"}} for number in range(3)))
+    started = _start_reading(sandbox, "--parallel", "2")
+    eventually(lambda: _noted(sandbox, " flooded ") >= 2, "the first megabytes")
+    _settled(lambda: _noted(sandbox, " flooded "))
+    started.kill(signal.SIGINT)
+    asked = time.monotonic()
+    assert started.process.wait(45) == 130
+    assert time.monotonic() - asked < 5.0 + 5.0
+    no_process_left(sandbox.home, seconds=1.0)
+    assert sandbox.outcomes() == {"f0": "interrupted", "f1": "interrupted"}
+    again = sandbox.run("--parallel", "2", graph="chatter")
+    assert again.code == 0
 
 
 def test_a_reader_that_leaves_stops_the_run_cleanly(sandbox: Sandbox) -> None:

@@ -50,6 +50,17 @@ def test_a_failed_or_killed_item_leaves_nothing_and_has_everything_once_resumed(
     assert sandbox.notes().count("a write_first start") == 1
 
 
+def test_an_item_whose_graph_ends_as_failed_leaves_no_document(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        {"id": "a", "input": {"outcome": "failed"}}, {"id": "b", "input": {"outcome": "needs_revision"}}
+    )
+
+    assert sandbox.run(graph="documents").code == 1
+
+    assert sandbox.outcomes() == {"a": "failed", "b": "needs_revision"}
+    assert documents(sandbox) == ["b-first.md", "b-last.bin"]
+
+
 def test_a_stopped_item_leaves_no_document(sandbox: Sandbox) -> None:
     sandbox.write_items(item("a", write_last="wait go"))
     run = sandbox.start(graph="documents")
