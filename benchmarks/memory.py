@@ -19,17 +19,26 @@ def main() -> None:
 
 
 def _pss(directory: Path) -> None:
-    write_items(directory / "ten.jsonl", 10, seconds=4.0)
+    write_items(directory / "ten.jsonl", 10, seconds=6.0)
     command = [AGENTOS, "run", "--graph", "sleeping.py:graph", "--items", "ten.jsonl", "--parallel", "10"]
     process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL)
     try:
-        time.sleep(3.0)
-        server = _children(process.pid)[0]
-        workers = _children(server)
+        workers = _wait_for_workers(process.pid, 10)
         verdict(f"PSS a worker (of {len(workers)})", max(_pss_mb(pid) for pid in workers), 25, " MB")
         verdict("PSS of the coordinator", _pss_mb(process.pid), 60, " MB")
     finally:
         process.wait()
+
+
+def _wait_for_workers(coordinator: int, count: int) -> list[int]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        workers = [worker for server in _children(coordinator) for worker in _children(server)]
+        if len(workers) == count:
+            time.sleep(1.0)  # For the last one to reach its node.
+            return workers
+        time.sleep(0.1)
+    raise RuntimeError(f"{count} workers did not start within 30 s")
 
 
 def _growth(directory: Path) -> None:
