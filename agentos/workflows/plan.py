@@ -36,6 +36,8 @@ class Plan:
 
     items: tuple[Item, ...]
     depends_on: Mapping[str, tuple[str, ...]]
+    exclusive: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Items that must not run beside each other; one entry of a pair is enough."""
 
 
 def input_hash(item_input: Mapping[str, Any]) -> str:

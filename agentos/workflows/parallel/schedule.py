@@ -79,8 +79,13 @@ class Schedule:
         limit: int,
         retries: int = 0,
         absent: Collection[str] = (),
+        exclusive: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        """`absent` items are somebody else's: they never start, and their dependents are skipped."""
+        """`absent` items are somebody else's: they never start, and their dependents are skipped.
+
+        `exclusive` names items that must not run beside each other; one entry of a pair is enough. An item that would
+        have to wait for a rival is passed over until the rival ends, however that ends.
+        """
         self._place = {item_id: index for index, item_id in enumerate(order)}
         depends_on = depends_on or {}
         self._waits_for = {i: {d for d in depends_on.get(i, ()) if d in self._place} for i in self._place}
@@ -88,6 +93,11 @@ class Schedule:
         for item_id, dependencies in self._waits_for.items():
             for dependency in dependencies:
                 self._dependents[dependency].append(item_id)
+        self._rivals: dict[str, set[str]] = {}
+        for item_id, others in (exclusive or {}).items():
+            for other in others:
+                self._rivals.setdefault(item_id, set()).add(other)
+                self._rivals.setdefault(other, set()).add(item_id)
         self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i] and i not in absent]
         heapq.heapify(self._ready)
         self._attempts = dict.fromkeys(self._place, 0)
@@ -177,11 +187,17 @@ class Schedule:
 
     def _advance(self) -> list[Action]:
         actions: list[Action] = []
+        passed_over: list[tuple[int, str]] = []
         while self._ready and not self._is_stopping and len(self._running) < self._limit:
-            _, item_id = heapq.heappop(self._ready)
+            place, item_id = heapq.heappop(self._ready)
+            if not self._running.isdisjoint(self._rivals.get(item_id, ())):
+                passed_over.append((place, item_id))
+                continue
             self._attempts[item_id] += 1
             self._running.add(item_id)
             actions.append(Start(item_id, self._attempts[item_id]))
+        for entry in passed_over:
+            heapq.heappush(self._ready, entry)
         if not self._running and (self._is_stopping or not self._ready) and not self._is_finished:
             self._is_finished = True
             actions.append(Finish())
