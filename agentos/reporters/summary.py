@@ -111,6 +111,7 @@ def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]
     run_texts = [
         *_time_texts(summary),
         *_usage_texts(summary),
+        *_waiting_texts(summary, label_of),
         *_left_texts(summary, label_of, has_failures=bool(failed)),
         *([f"Logs: {run_dir}"] if run_dir else []),
     ]
@@ -145,6 +146,17 @@ def _usage_texts(summary: RunSummary) -> list[str]:
     if cost:
         parts.append(f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}")
     return [", ".join(parts)] if parts else []
+
+
+def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
+    """Who waits for a person, and how to answer."""
+    labels = [label_of(item.id) for item in summary.items if item.outcome == "awaiting_review"]
+    if not labels:
+        return []
+    waits = "waits" if len(labels) == 1 else "wait"
+    answer = f'agentos review {labels[0]} --approve | --revise "what to change"'
+    again = [f"Then go on with: {summary.resume_command}"] if summary.resume_command else []
+    return [f"{counted(len(labels), 'item')} {waits} for review: {listed(labels)}", f"Answer with: {answer}", *again]
 
 
 def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -> list[str]:

@@ -44,7 +44,8 @@ class Peek:
     input_hash: str | None
     questions: list[Any] | None = None
     """What the item asks a person, when it is parked."""
-    is_answered: bool = False
+    answer: Any | None = None
+    """A person's answer, if there is one already."""
 
 
 def path_for(project_dir: Path, workflow: str, item_id: str) -> Path:
@@ -203,8 +204,12 @@ def peek(db_path: Path) -> Peek | None:
             connection.deserialize(image)
             rows = dict(connection.execute("SELECT name, value FROM agentos_item"))
             item = ItemDatabase(connection)
-            is_answered = item.answer() is not None
-            return Peek(_last_finished_node(connection), rows.get("input_hash"), item.questions(), is_answered)
+            return Peek(
+                resumes_after=_last_finished_node(connection),
+                input_hash=rows.get("input_hash"),
+                questions=item.questions(),
+                answer=item.answer(),
+            )
         except (sqlite3.Error, OverflowError):
             return None
 

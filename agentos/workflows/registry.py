@@ -32,6 +32,20 @@ WORKFLOWS: dict[str, Workflow] = {
 }
 
 
+def label_of(workflow: str, item_id: str) -> str:
+    """What people call an item: `LLD-42`. Items of unregistered workflows go by their id."""
+    return f"{WORKFLOWS[workflow].label_prefix if workflow in WORKFLOWS else ''}{item_id}"
+
+
+def parse_label(text: str, default: str = "lld") -> tuple[Workflow, str]:
+    """`LLD-42` as its workflow and id; a bare id is taken for the default workflow's."""
+    for workflow in WORKFLOWS.values():
+        prefix = workflow.label_prefix
+        if text.upper().startswith(prefix) and len(text) > len(prefix):
+            return workflow, sanitize_identifier(text[len(prefix) :])
+    return WORKFLOWS[default], sanitize_identifier(text)
+
+
 def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, parallel: int) -> RunRequest:
     """A run of a registered workflow, or of `graph` under that name. Quiet: for callers with a listener."""
     workflow = Workflow(sanitize_identifier(name), graph, "") if graph else WORKFLOWS.get(name)

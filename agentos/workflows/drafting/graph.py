@@ -36,9 +36,9 @@ def build(kind: DocumentKind, *, load: Node, context: Node, finalize: Node, publ
     graph.add_node("N0b_context", context)
     graph.add_node("N1_design", lambda state: steps.design(kind, state))
     graph.add_node("N2_validate", lambda state: steps.validate(kind, state))
-    graph.add_node("G1_draft_gate", _draft_gate)
+    graph.add_node("G1_draft_gate", lambda state: _draft_gate(kind, state))
     graph.add_node("N3_review", lambda state: steps.review(kind, state))
-    graph.add_node("G2_verdict_gate", _verdict_gate)
+    graph.add_node("G2_verdict_gate", lambda state: _verdict_gate(kind, state))
     graph.add_node("N4_finalize", finalize)
     graph.add_edge(START, "N0_load")
     graph.add_edge("N0b_context", "N1_design")
@@ -89,20 +89,26 @@ def _after_finalize(publish: Publish) -> Callable[[DraftingState], str]:
     return lambda state: "N5_publish" if state["outcome"] == "approved" and publish.is_wanted() else END
 
 
-def _draft_gate(state: DraftingState) -> DraftingState:
-    answer = interrupt({"gate": "draft", "document": state["draft"], "findings": state.get("errors", [])})
-    return DraftingState(wishes=str(answer.get("text", "")) if answer.get("action") == "revise" else "")
+def _draft_gate(kind: DocumentKind, state: DraftingState) -> DraftingState:
+    answer = interrupt({"gate": "draft", "round": state["round"], "document": state["draft"], "findings": []})
+    return steps.take_answer(kind, state, answer)
 
 
 def _after_draft_gate(state: DraftingState) -> str:
     return "N1_design" if state.get("wishes") else "N3_review"
 
 
-def _verdict_gate(state: DraftingState) -> DraftingState:
-    answer = interrupt({"gate": "verdict", "document": state["draft"], "findings": steps.complaints_of(state)})
-    if answer.get("action") == "revise":
-        return DraftingState(wishes=str(answer.get("text", "")), decision="")
-    return DraftingState(wishes="", decision="approve")
+def _verdict_gate(kind: DocumentKind, state: DraftingState) -> DraftingState:
+    question = {
+        "gate": "verdict",
+        "round": state["round"],
+        "verdict": state["review"]["verdict"],
+        "document": state["draft"],
+        "findings": steps.complaints_of(state),
+    }
+    answer = interrupt(question)
+    changes = steps.take_answer(kind, state, answer)
+    return DraftingState(**changes, decision="" if changes["wishes"] else "approve")
 
 
 def _after_verdict_gate(state: DraftingState) -> str:

@@ -155,7 +155,7 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
 
 def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> str:
     found = checkpoint.peek(checkpoint.path_for(project_dir, stock.workflow, item.id))
-    if found is None or found.questions is None or found.is_answered:
+    if found is None or found.questions is None or found.answer is not None:
         return ""
     return f"awaits review: agentos review {stock.label_prefix}{item.id}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from agentos.documents.verdict import (
     unverified,
 )
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError, generate
-from agentos.paths import home_dir, project_key
 from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting import places
 from agentos.workflows.drafting.prompts import as_data, render
 from agentos.workflows.drafting.state import DraftingState
 
+PERSON = "a person"
 _MOST_FINDINGS = 40
 
 
@@ -59,6 +60,14 @@ class Desk:
         """Keep a document of the item's history; returns its number."""
         return self.lineage.record(kind, content, after=self._after).number
 
+    def keep_replaced(self, path: Path) -> None:
+        """A document about to be replaced, which somebody may have edited, stays in the history."""
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        self.record("replaced", text)
+
     def prompt(self, name: str, **values: str) -> str:
         text = render(self.kind.workflow, name, self.project_dir, values)
         self.record(f"prompt-{name}", text)
@@ -67,10 +76,7 @@ class Desk:
 
 def lineage_dir(project_dir: Path, settings: Settings, kind: DocumentKind, item_id: str) -> Path:
     """Where an item's drafts, prompts and verdicts are kept, in order."""
-    name = f"{kind.label}-{item_id}"
-    if settings.documents.lineage:
-        return project_dir / settings.documents.lineage / name
-    return home_dir() / "lineage" / project_key(project_dir) / name
+    return places.lineage_dir(project_dir, settings, f"{kind.label}-{item_id}")
 
 
 def design(kind: DocumentKind, state: DraftingState) -> DraftingState:
@@ -90,7 +96,6 @@ def design(kind: DocumentKind, state: DraftingState) -> DraftingState:
         round=state.get("round", 0) + 1,
         drafter=drafter,
         lineage_number=number,
-        wishes="",
     )
 
 
@@ -154,9 +159,23 @@ def review(kind: DocumentKind, state: DraftingState) -> DraftingState:
         review=data,
         previous_review=state.get("review", {}),
         log=[*state.get("log", []), entry],
+        wishes="",
         reviewer=reviewer,
         lineage_number=number,
     )
+
+
+def take_answer(kind: DocumentKind, state: DraftingState, answer: Mapping[str, Any]) -> DraftingState:
+    """What a person said at a gate, kept with the item's history. Wishes lead to a revision."""
+    wishes = str(answer.get("text", "")).strip() if answer.get("action") == "revise" else ""
+    number = Desk(kind, state).record("answer", f"revise: {wishes}\n" if wishes else "approve\n")
+    entry = {
+        "round": state["round"],
+        "verdict": Verdict.REVISE.value if wishes else Verdict.APPROVE.value,
+        "reviewer": PERSON,
+        "summary": wishes or "Approved at the gate.",
+    }
+    return DraftingState(wishes=wishes, log=[*state.get("log", []), entry], lineage_number=number)
 
 
 def after_check(state: DraftingState, max_rounds: int) -> str:
@@ -215,7 +234,7 @@ def conclusion(state: DraftingState, max_rounds: int) -> tuple[str, str]:
 
 def complaints_of(state: DraftingState) -> list[str]:
     """What the next revision has to answer: a person's wishes, the check's errors, the reviewer's findings."""
-    complaints = [f"[reviewer at the gate] {state['wishes']}"] if state.get("wishes") else []
+    complaints = [f"[{PERSON}] {state['wishes']}"] if state.get("wishes") else []
     complaints += [f"[check] {error}" for error in state.get("errors", [])]
     if state.get("review") and not state.get("errors"):
         verdict = stored_review(state["review"])

@@ -11,10 +11,11 @@ from agentos.documents.approval import Intact, verify_approval, without_approval
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
 from agentos.errors import AgentosError
-from agentos.settings import Settings, load_settings
+from agentos.settings import load_settings
 from agentos.sources import GitHubSource
 from agentos.workflows.drafting.conclusion import NEEDS_REVISION, conclude
 from agentos.workflows.drafting.graph import max_rounds
+from agentos.workflows.drafting.places import document_paths
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
 from agentos.workflows.issue.filing import is_filing_wanted, repository_name
@@ -42,15 +43,10 @@ def load(state: DraftingState) -> DraftingState:
         raise InvalidBrief(f"Invalid brief: {state['origin']} is empty.")
     desk = Desk(KIND, state)
     number = desk.record("brief", state["source_text"])
-    approved = approved_issue(issue_path(desk.project_dir, desk.settings, state["item_id"]), state["source_hash"])
+    approved = approved_issue(_issue_path(desk, state), state["source_hash"])
     if approved and is_filing_wanted():
         return DraftingState(lineage_number=number, draft=approved, outcome="approved")
     return DraftingState(lineage_number=number)
-
-
-def issue_path(project_dir: Path, settings: Settings, item_id: str) -> Path:
-    """Where the issue written from a brief goes."""
-    return project_dir / settings.documents.issues_dir / f"{item_id}.md"
 
 
 def approved_issue(path: Path, brief_hash: str) -> str:
@@ -78,9 +74,15 @@ def finalize(state: DraftingState) -> DraftingState:
         # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
         marked = _with_front_matter(state, {"status": NEEDS_REVISION})
         concluded = conclude(state, marked, max_rounds())
+    path = _issue_path(desk, state)
+    desk.keep_replaced(path)
     number = desk.record("final", concluded.text)
-    outputs.write(issue_path(desk.project_dir, desk.settings, state["item_id"]), concluded.text)
+    outputs.write(path, concluded.text)
     return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=number)
+
+
+def _issue_path(desk: Desk, state: DraftingState) -> Path:
+    return document_paths(desk.project_dir, desk.settings, KIND.workflow, state["item_id"])[0]
 
 
 def _with_front_matter(state: DraftingState, more: dict[str, str]) -> str:

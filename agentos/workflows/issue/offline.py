@@ -14,7 +14,7 @@ _FEWEST_WORDS = 12
 
 def register() -> None:
     register_offline("issue.draft", _draft)
-    register_offline("issue.revise", lambda _request: {"sections": [], "note": "offline revision"})
+    register_offline("issue.revise", _revise)
     register_offline("issue.review", _review)
 
 
@@ -28,6 +28,13 @@ def _draft(request: OfflineRequest) -> str:
         requirements="\n".join(f"{n}. {text}" for n, text in enumerate(wishes, start=1)),
         criteria="\n".join(f"- [ ] Shown by a test: {text}" for text in wishes),
     )
+
+
+def _revise(request: OfflineRequest) -> Mapping[str, Any]:
+    """A person's wish can be written down; what the brief leaves out stays open."""
+    wishes = " ".join(str(request.data.get("wishes", "")).split())
+    text = f"{_TESTING}\nAsked for in review: {wishes}"
+    return {"sections": [{"heading": "Testing Notes", "text": text}] if wishes else [], "note": "offline revision"}
 
 
 def _review(request: OfflineRequest) -> Mapping[str, Any]:
@@ -54,7 +61,9 @@ def _wishes(brief: str) -> list[str]:
     return [f"{sentence}." for sentence in sentences[:8]] or ["The wish of the brief is met, and a test shows it."]
 
 
-_TEMPLATE = """# {title}
+_TESTING = "Run the project's test suite; every acceptance criterion has a test of its own.\n"
+_TEMPLATE = (
+    """# {title}
 
 ## User Story
 
@@ -97,5 +106,6 @@ so that I can do my work with fewer steps.
 
 ## Testing Notes
 
-Run the project's test suite; every acceptance criterion has a test of its own.
 """
+    + _TESTING
+)

@@ -15,6 +15,7 @@ from agentos.errors import AgentosError
 from agentos.settings import load_settings
 from agentos.workflows.drafting.conclusion import conclude
 from agentos.workflows.drafting.graph import max_rounds
+from agentos.workflows.drafting.places import document_paths
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
 from agentos.workflows.lld.context import build_context
@@ -66,7 +67,8 @@ def finalize(state: DraftingState) -> DraftingState:
     """Write the design where the coordinator puts it in place when the item ends."""
     desk = Desk(KIND, state)
     concluded = conclude(state, state["draft"], max_rounds())
+    path = document_paths(desk.project_dir, desk.settings, KIND.workflow, state["item_id"])[0]
+    desk.keep_replaced(path)
     number = desk.record("final", concluded.text)
-    path = desk.project_dir / desk.settings.documents.lld_dir / f"LLD-{state['item_id']}.md"
     outputs.write(path, concluded.text)
     return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=number)

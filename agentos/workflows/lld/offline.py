@@ -44,11 +44,16 @@ def _draft(request: OfflineRequest) -> str:
 
 
 def _revise(request: OfflineRequest) -> Mapping[str, Any]:
-    """Answer what can be answered: a missing rollback plan. What only the issue's author knows stays open."""
+    """Answer what can be answered: a missing rollback plan, a person's wish. What only the issue's author knows stays open."""
     draft = str(request.data["draft"])
     sections = []
     if any(_ROLLBACK in complaint for complaint in request.data["complaints"]) and f"**{_ROLLBACK}" not in draft:
         sections.append({"heading": "11. Risks & Mitigations", "text": f"{_RISKS}\n{_ROLLBACK_PLAN}"})
+    wishes = str(request.data.get("wishes", ""))
+    if wishes:
+        sections.append(
+            {"heading": "2.2 Logic Flow", "text": f"{_LOGIC}4. As asked for in review: {_sentence(wishes)}"}
+        )
     return {"sections": sections, "note": "offline revision"}
 
 
@@ -97,6 +102,10 @@ def _cell(text: str) -> str:
     return text.rstrip(".")[:90]
 
 
+_LOGIC = """1. Read the input and refuse what is not valid, with a message that names it.
+2. Decide in a pure function, so that the decision is tested without I/O.
+3. Carry out the decision and report the result.
+"""
 _RISKS = """
 | Risk | Impact | Likelihood | Mitigation |
 |------|--------|------------|------------|
@@ -128,10 +137,9 @@ None.
 
 ### 2.2 Logic Flow
 
-1. Read the input and refuse what is not valid, with a message that names it.
-2. Decide in a pure function, so that the decision is tested without I/O.
-3. Carry out the decision and report the result.
-
+"""
+    + _LOGIC
+    + """
 ## 3. Requirements
 
 {requirements}

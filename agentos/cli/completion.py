@@ -1,0 +1,41 @@
+"""`agentos completion`: completion scripts for shells, made from the parsers themselves."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+_SCRIPTS = ("agentos", "lld-workflow", "issue-workflow")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "completion",
+        help="print a completion script for bash, zsh or fish",
+        description="Print a completion script.\n\n"
+        "  bash: agentos completion bash > ~/.local/share/bash-completion/completions/agentos\n"
+        "  zsh:  agentos completion zsh > a folder of your $fpath, as _agentos\n"
+        "  fish: agentos completion fish > ~/.config/fish/completions/agentos.fish",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("--command", choices=_SCRIPTS, default="agentos", help="for which command (default: agentos)")
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import shtab  # noqa: PLC0415  Only this command needs it.
+
+    sys.stdout.write(shtab.complete(_parser(arguments.command), shell=arguments.shell).rstrip() + "\n")
+    return 0
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    from agentos.cli import issue, lld, main  # noqa: PLC0415  main finds this module by name.
+    from agentos.cli.drafting import add_options  # noqa: PLC0415
+
+    if name == "agentos":
+        return main.build_parser()
+    parser = argparse.ArgumentParser(prog=name)
+    add_options(parser, lld.COMMAND if name == "lld-workflow" else issue.COMMAND)
+    return parser

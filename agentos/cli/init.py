@@ -1,0 +1,186 @@
+"""`agentos init`: a commented `agentos.toml`, and what was found in the project."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from agentos.cli.run import project_from
+from agentos.cli.texts import say
+from agentos.errors import AgentosError, UsageError
+from agentos.keys.credentials import load_credentials
+from agentos.reporters.words import counted, listed
+from agentos.settings import FILE_NAME, Settings
+from agentos.sources import FolderSource, ItemKind, parse_source
+
+_INTRODUCTION = """\
+# AgentOS settings of this project. Every line that is commented out shows its default.
+# Flags win over the environment (AGENTOS_LIMITS__PARALLEL=5), the environment over this file.
+"""
+_SECTION_WORDS = {
+    "sources": "Where work comes from.",
+    "documents": "Where documents go, relative to the project.",
+    "models": "Which models write and review: provider:model, or offline. Empty: by the keys you have.",
+    "limits": "How much at once, and how long to keep trying.",
+    "review": "Where a person decides.",
+    "implementation": "How designs are implemented and tested.",
+    "workstreams": "Git worktrees in which items are implemented.",
+}
+SETTING_WORDS = {
+    "sources.issues": 'a folder of Markdown files, or "github:owner/repo?label=ready"',
+    "sources.briefs": "a folder with one Markdown file a brief",
+    "sources.briefs_done": "where a brief goes when its issue is filed",
+    "documents.issues_dir": "issues written from briefs",
+    "documents.lld_dir": "low-level designs",
+    "documents.lld_done_dir": "designs that are implemented",
+    "documents.reports_dir": "reports of implementations and tests",
+    "documents.lineage": "a folder for drafts, prompts and verdicts; empty keeps them under ~/.agentos",
+    "models.drafter": "writes: google:gemini-3-pro, anthropic:claude-sonnet-5, openai:gpt-5.1, offline, recorded",
+    "models.reviewer": "reviews; empty means the drafter",
+    "models.coder": "writes tests and code; empty means the drafter",
+    "limits.parallel": "items at once without --parallel; most 10",
+    "limits.max_rounds": "drafts of a document before it counts as in need of revision",
+    "limits.context_tokens": "how much of the code base a prompt may hold",
+    "limits.lease_keep_days": "how long a workstream's branch reservation outlives it",
+    "review.gate": "none, draft, verdict or all",
+    "implementation.test": "the command that runs the tests; empty means pytest",
+    "implementation.python": "the interpreter that has pytest; empty means the project's virtual environment",
+    "implementation.junit": "a pattern of JUnit files that the test command writes; empty: its exit code decides",
+    "implementation.base": "the commit that implementations start from",
+    "implementation.commits": "squash leaves one commit on the branch, stacked one a round",
+    "implementation.coverage_target": "percent of changed lines that tests must reach",
+    "implementation.max_rounds": "attempts to make the tests pass",
+    "implementation.test_timeout_seconds": "the longest a test run may take",
+    "workstreams.dir": "where worktrees are made; empty means under ~/.agentos",
+    "workstreams.copy": "ignored files a new worktree gets a copy of",
+    "workstreams.link": "ignored files or folders a new worktree gets a link to",
+}
+"""What each setting is, in a line. A test sees to it that none is missing."""
+_PROVIDERS = """\
+# Other addresses of providers, for a gateway or a proxy. Your keys are sent there.
+# [providers.google]
+# base_url = "https://gateway.example/gemini"
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "init",
+        help="write a commented agentos.toml and show what was found",
+        description="Write a commented agentos.toml into the project and show what was found there.",
+    )
+    parser.add_argument("--issues", metavar="SOURCE", help="a folder, or github:owner/repo?label=ready")
+    parser.add_argument("--briefs", metavar="DIR", help="the folder of briefs")
+    parser.add_argument("--lld-dir", metavar="DIR", help="the folder for low-level designs")
+    parser.add_argument("--drafter", metavar="MODEL", help="the model that writes")
+    parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews")
+    parser.add_argument("--force", action="store_true", help="overwrite an agentos.toml that is there")
+    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project_dir = project_from(arguments.project, Path.cwd())
+    chosen = _chosen(arguments, project_dir)
+    path = project_dir / FILE_NAME
+    try:
+        with path.open("w" if arguments.force else "x", encoding="utf-8") as file:
+            file.write(settings_text(chosen))
+    except FileExistsError:
+        raise UsageError(f"{path} exists: edit it, or overwrite it with --force.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    say(f"Wrote {path}")
+    for line in _found(project_dir, chosen):
+        say(line)
+    return 0
+
+
+def settings_text(chosen: Mapping[str, Any]) -> str:
+    """The file: what was chosen as it is, everything else as comments with its default."""
+    parts = [_INTRODUCTION]
+    for section in fields(Settings):
+        if section.name == "provider_urls":
+            continue
+        lines = [f"# {_SECTION_WORDS[section.name]}", f"[{section.name}]"]
+        defaults = getattr(Settings(), section.name)
+        for setting in fields(defaults):
+            name = f"{section.name}.{setting.name}"
+            lines.append(f"# {SETTING_WORDS.get(name, setting.name)}")
+            is_chosen = name in chosen
+            value = chosen[name] if is_chosen else getattr(defaults, setting.name)
+            lines.append(f"{'' if is_chosen else '# '}{setting.name} = {_toml(value)}")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join([*parts, _PROVIDERS])
+
+
+def _toml(value: Any) -> str:
+    """Strings, numbers and lists of strings are written alike in TOML and JSON."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def _chosen(arguments: argparse.Namespace, project_dir: Path) -> dict[str, Any]:
+    given = {
+        "sources.issues": arguments.issues,
+        "sources.briefs": arguments.briefs,
+        "documents.lld_dir": arguments.lld_dir,
+        "models.drafter": arguments.drafter,
+        "models.reviewer": arguments.reviewer,
+    }
+    if arguments.issues:
+        parse_source(arguments.issues, project_dir=project_dir)  # A typo is said now, not in the first run.
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _found(project_dir: Path, chosen: Mapping[str, Any]) -> list[str]:
+    settings = Settings()
+    issues = chosen.get("sources.issues", settings.sources.issues)
+    briefs = chosen.get("sources.briefs", settings.sources.briefs)
+    lld_dir = chosen.get("documents.lld_dir", settings.documents.lld_dir)
+    return [
+        f"  git:    {_git_words(project_dir)}",
+        f"  issues: {_source_words(issues, project_dir, ItemKind.ISSUE)}",
+        f"  briefs: {_source_words(briefs, project_dir, ItemKind.BRIEF)}",
+        f"  LLDs:   {counted(len(list((project_dir / lld_dir).glob('LLD-*.md'))), 'design')} in {lld_dir}",
+        f"  keys:   {_key_words()}",
+        f"Next: {_next_step(issues, project_dir)}",
+    ]
+
+
+def _git_words(project_dir: Path) -> str:
+    if not (project_dir / ".git").exists():
+        return "not a repository; designs work without, implementations need one (git init)"
+    return f"repository {project_dir.name}"
+
+
+def _source_words(spec: str, project_dir: Path, kind: ItemKind) -> str:
+    source = parse_source(spec, project_dir=project_dir, kind=kind)
+    if not isinstance(source, FolderSource):
+        return f"{spec} (not looked at)"
+    if not source.directory.is_dir():
+        return f"no folder {spec} yet: one Markdown file each"
+    try:
+        listing = source.read()
+    except AgentosError as error:
+        return str(error)
+    problems = f", {counted(len(listing.problems), 'problem')}" if listing.problems else ""
+    return f"{len(listing.items)} in {spec}{problems}"
+
+
+def _key_words() -> str:
+    """Names only: no part of a key is ever shown."""
+    try:
+        credentials = load_credentials()
+    except AgentosError as error:
+        return str(error)
+    names = [f"{credential.spec.name} ({credential.spec.provider})" for credential in credentials.credentials]
+    return listed(names) or "none: agentos keys add NAME --provider google, or --drafter offline"
+
+
+def _next_step(issues: str, project_dir: Path) -> str:
+    has_issues = issues.startswith("github:") or (project_dir / issues).is_dir()
+    return "lld-workflow --all --dry-run" if has_issues else "write an issue, then lld-workflow --all --dry-run"

@@ -1,0 +1,142 @@
+"""`agentos review`: what waits for a person, with its findings, and the person's answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from agentos.cli.run import project_from
+from agentos.cli.texts import say, say_document, say_json
+from agentos.errors import UsageError
+from agentos.reporters.words import listed, one_line
+from agentos.workflows.registry import WORKFLOWS
+from agentos.workflows.waiting import Waiting, give_answer, waiting_items
+
+_ANSWERED = {"approve": "approved", "revise": "to be revised"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "review",
+        help="see what waits for a person, and answer it",
+        description="Items started with --review park at their checkpoint and wait for a person. Without an answer, "
+        "shows the item's document, its findings and what it asks; an answer is stored, and the next run goes on.",
+    )
+    parser.add_argument("item", nargs="?", metavar="ITEM", help="an item, like LLD-42 (default: list all that wait)")
+    parser.add_argument("--all", action="store_true", help="list all items that wait")
+    answer = parser.add_mutually_exclusive_group()
+    answer.add_argument("--approve", action="store_true", help="let the item go on as it is")
+    answer.add_argument("--revise", metavar="TEXT", help="send the draft back, with what to change")
+    answer.add_argument("--answer", metavar="JSON", help="any other answer, for graphs of your own")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project_dir = project_from(arguments.project, Path.cwd())
+    waiting = waiting_items(project_dir)
+    answer = _answer(arguments)
+    if arguments.item is None or arguments.all:
+        if answer is not None:
+            raise UsageError("An answer is for one item: agentos review LLD-42 --approve.")
+        return _list(waiting, as_json=arguments.json)
+    item = _find(waiting, arguments.item)
+    if answer is None:
+        return _show(item, as_json=arguments.json)
+    give_answer(project_dir, item, answer)
+    if arguments.json:
+        say_json({"item": item.label, "answer": answer})
+    else:
+        say(f"[{item.label}] {_answer_words(answer)}; it goes on with the next run: {_command(item)}")
+    return 0
+
+
+def _answer(arguments: argparse.Namespace) -> Any | None:
+    if arguments.approve:
+        return {"action": "approve"}
+    if arguments.revise is not None:
+        if not arguments.revise.strip():
+            raise UsageError('--revise needs to say what to change: --revise "split the store".')
+        return {"action": "revise", "text": arguments.revise.strip()}
+    if arguments.answer is None:
+        return None
+    try:
+        value = json.loads(arguments.answer)
+    except ValueError as error:
+        raise UsageError(f"--answer is not valid JSON: {error}.") from None
+    if value is None:
+        raise UsageError("--answer null is no answer.")
+    return value
+
+
+def _find(waiting: list[Waiting], name: str) -> Waiting:
+    matches = [item for item in waiting if name.casefold() in (item.label.casefold(), item.item_id.casefold())]
+    exact = [item for item in matches if item.label.casefold() == name.casefold()] or matches
+    if len(exact) == 1:
+        return exact[0]
+    if exact:
+        raise UsageError(f"{name} may be {listed([item.label for item in exact])}: give the whole name.")
+    others = listed([item.label for item in waiting])
+    hint = f"These do: {others}." if others else "Nothing does; run with --review draft, verdict or all for gates."
+    raise UsageError(f"{one_line(name, 60)} does not wait for a review. {hint}")
+
+
+def _list(waiting: list[Waiting], *, as_json: bool) -> int:
+    if as_json:
+        say_json([_document(item) for item in waiting])
+    elif not waiting:
+        say("Nothing waits for a review.")
+    for item in () if as_json else waiting:
+        question = item.question
+        gate = f"{one_line(str(question['gate']), 20)} gate" if "gate" in question else "asks"
+        state = _answer_words(item.answer) if item.answer is not None else "waits"
+        say(f"{item.label}  {gate}, round {question.get('round', 1)}: {state}")
+    return 0
+
+
+def _show(item: Waiting, *, as_json: bool) -> int:
+    if as_json:
+        say_json(_document(item))
+        return 0
+    question = item.question
+    document = question.get("document")
+    if isinstance(document, str):
+        say_document(document)
+        say("")
+    else:
+        say(one_line(json.dumps(list(item.questions), default=str), 2000))
+    for finding in question.get("findings", ()):
+        say(f"[{item.label}] {one_line(str(finding))}")
+    if question.get("verdict"):
+        say(f"[{item.label}] The reviewer's verdict: {one_line(str(question['verdict']), 40)}")
+    if item.answer is not None:
+        say(f"[{item.label}] Answered already ({_answer_words(item.answer)}); a new answer replaces it.")
+    say(f'[{item.label}] Answer with: agentos review {item.label} --approve | --revise "what to change"')
+    return 0
+
+
+def _document(item: Waiting) -> dict[str, Any]:
+    return {
+        "item": item.label,
+        "id": item.item_id,
+        "workflow": item.workflow,
+        "questions": list(item.questions),
+        "answer": item.answer,
+    }
+
+
+def _answer_words(answer: Any) -> str:
+    action = answer.get("action") if isinstance(answer, dict) else None
+    if action not in _ANSWERED:
+        return f"answered {one_line(json.dumps(answer), 80)}"
+    text = one_line(str(answer.get("text", "")), 80)
+    return f"{_ANSWERED[action]}: {text}" if text else _ANSWERED[action]
+
+
+def _command(item: Waiting) -> str:
+    if item.workflow not in WORKFLOWS:
+        return "agentos run as before"
+    return f"agentos {item.workflow} {item.item_id}"

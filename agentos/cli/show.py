@@ -1,0 +1,209 @@
+"""`agentos show`: one item's document with its approval, findings, history and last run."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentos.cli.run import project_from
+from agentos.cli.texts import say, say_document, say_json
+from agentos.documents.approval import Absent, Changed, verify_approval
+from agentos.documents.check import check_lld
+from agentos.documents.findings import Finding
+from agentos.documents.issue import check_issue, parse_issue
+from agentos.documents.lineage import Entry, Lineage
+from agentos.documents.lld import parse_lld
+from agentos.documents.repository import FolderRepository
+from agentos.errors import UsageError
+from agentos.record_format import ItemSummary
+from agentos.reporters.summary import Summary
+from agentos.reporters.words import one_line, outcome_words
+from agentos.run_records import load_run, read_audit, read_summary, run_dirs
+from agentos.settings import Settings, load_settings
+from agentos.workflows import checkpoint
+from agentos.workflows.drafting.places import document_paths, lineage_dir
+from agentos.workflows.registry import Workflow, label_of, parse_label
+
+_MOST_RUNS = 100
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "show",
+        help="an item's document, its approval, history and last run",
+        description="Show an item's document with its status, approval, findings, history, last run and log.",
+    )
+    parser.add_argument("item", metavar="ITEM", help="an item, like LLD-42 or ISSUE-login-page")
+    parser.add_argument("--lineage", type=int, metavar="N", help="print entry N of the item's history, as it is")
+    parser.add_argument("--prompt", action="store_true", help="print the last prompt of the item's history")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--project", metavar="DIR", help="the project the item belongs to (default: found from here)")
+    parser.set_defaults(handler=run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    """Everything that is known of an item."""
+
+    label: str
+    path: Path | None
+    text: str
+    """The document; the latest draft when there is none yet."""
+    status: str
+    approval: str
+    state: str
+    findings: tuple[Finding, ...]
+    entries: tuple[Entry, ...]
+    lineage_dir: Path
+    last: tuple[Path, ItemSummary] | None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project_dir = project_from(arguments.project, Path.cwd())
+    workflow, item_id = parse_label(arguments.item)
+    settings = load_settings(project_dir)
+    lineage = Lineage(lineage_dir(project_dir, settings, workflow.label_prefix + item_id))
+    if arguments.prompt or arguments.lineage is not None:
+        return _show_entry(lineage, arguments)
+    item = _gather(project_dir, settings, workflow, item_id, lineage)
+    if arguments.json:
+        say_json(_document(item))
+        return 0
+    for line in _lines(item):
+        say(line)
+    if item.text:
+        say("")
+        say_document(item.text)
+    return 0
+
+
+def _show_entry(lineage: Lineage, arguments: argparse.Namespace) -> int:
+    entries = lineage.entries()
+    if arguments.prompt:
+        wanted = [entry for entry in entries if entry.kind.startswith("prompt-")][-1:]
+    else:
+        wanted = [entry for entry in entries if entry.number == arguments.lineage]
+    if not wanted:
+        known = f"it has {entries[0].number} to {entries[-1].number}" if entries else "it has none"
+        what = "prompt" if arguments.prompt else f"entry {arguments.lineage}"
+        raise UsageError(f"{one_line(arguments.item, 60)} has no {what} in its history: {known}.")
+    say_document(wanted[0].read())
+    return 0
+
+
+def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, lineage: Lineage) -> _Item:
+    paths = document_paths(project_dir, settings, workflow.name, item_id)
+    path = next((path for path in paths if path.is_file()), None)
+    entries = lineage.entries()
+    drafts = lineage.entries("draft")
+    text = path.read_text(encoding="utf-8", errors="replace") if path else drafts[-1].read() if drafts else ""
+    last = _last_run(project_dir, workflow.name, item_id)
+    state = _state_words(checkpoint.peek(checkpoint.path_for(project_dir, workflow.name, item_id)))
+    label = label_of(workflow.name, item_id)
+    if not text and not entries and last is None and not state:
+        raise UsageError(f"Nothing is known of {label}: no document, no history, no run of this project.")
+    return _Item(
+        label=label,
+        path=path,
+        text=text,
+        status=(parse_lld(text).status or "") if text else "",
+        approval=_approval_words(text),
+        state=state,
+        findings=_findings(workflow.name, text, project_dir) if text else (),
+        entries=tuple(entries),
+        lineage_dir=lineage.directory,
+        last=last,
+    )
+
+
+def _last_run(project_dir: Path, workflow: str, item_id: str) -> tuple[Path, ItemSummary] | None:
+    """The newest run in which the item ended somehow."""
+    for run_dir in run_dirs()[:_MOST_RUNS]:
+        known = load_run(run_dir)
+        if known.workflow != workflow or known.project_dir != str(project_dir):
+            continue
+        summary = read_summary(run_dir)
+        if summary is None:
+            so_far = Summary()
+            for stamped in read_audit(run_dir, kinds=("run_started", "item_ended")):
+                so_far.add(stamped)
+            summary = so_far.result()
+        found = next((item for item in summary.items if item.id == item_id), None)
+        if found is not None:
+            return run_dir, found
+    return None
+
+
+def _findings(workflow: str, text: str, project_dir: Path) -> tuple[Finding, ...]:
+    if workflow == "issue":
+        return check_issue(parse_issue(text))
+    return check_lld(parse_lld(text), repository=FolderRepository(project_dir))
+
+
+def _approval_words(text: str) -> str:
+    match verify_approval(text):
+        case Absent():
+            return "none"
+        case Changed(what=what):
+            return f"no longer counts, the document changed: {what}"
+        case intact:
+            approval = intact.approval
+            return f"{approval.approved_at}, drafted by {approval.drafter}, reviewed by {approval.reviewer}"
+
+
+def _state_words(seen: checkpoint.Peek | None) -> str:
+    if seen is None:
+        return ""
+    if seen.questions is not None:
+        return "awaits review" if seen.answer is None else "answered, goes on with the next run"
+    return f"unfinished, resumes after {seen.resumes_after}" if seen.resumes_after else "unfinished"
+
+
+def _lines(item: _Item) -> list[str]:
+    lines = [f"{item.label}  {item.path or 'no document yet; below is the latest draft'}"]
+    facts = {
+        "status": item.status or "none",
+        "approval": item.approval,
+        "state": item.state,
+        "last run": _last_run_words(item),
+        "log": str(item.last[0] / item.last[1].log) if item.last and item.last[1].log else "",
+        "history": f"{item.lineage_dir} ({len(item.entries)} entries)" if item.entries else "",
+    }
+    lines += [f"  {name + ':':<10}{one_line(text)}" for name, text in facts.items() if text]
+    lines += [f"    {entry.number:03d} {entry.kind}" for entry in item.entries]
+    lines += [f"  line {finding.line}: {one_line(finding.words())}" for finding in item.findings]
+    return lines
+
+
+def _last_run_words(item: _Item) -> str:
+    if item.last is None:
+        return ""
+    run_dir, summary = item.last
+    reason = f": {summary.reason}" if summary.reason else ""
+    return f"{run_dir.name}, {outcome_words(summary.outcome)}{reason}"
+
+
+def _document(item: _Item) -> dict[str, Any]:
+    last = item.last
+    return {
+        "item": item.label,
+        "path": str(item.path) if item.path else None,
+        "status": item.status or None,
+        "approval": item.approval,
+        "state": item.state or None,
+        "findings": [
+            {"rule": f.rule, "severity": f.severity.value, "line": f.line, "text": f.words()} for f in item.findings
+        ],
+        "lineage": [{"number": e.number, "kind": e.kind, "path": str(e.path)} for e in item.entries],
+        "last_run": {
+            "run": last[0].name,
+            "outcome": last[1].outcome,
+            "reason": last[1].reason,
+            "log": str(last[0] / last[1].log) if last[1].log else None,
+        }
+        if last
+        else None,
+        "document": item.text,
+    }
