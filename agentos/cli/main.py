@@ -55,8 +55,18 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
-    arguments = build_parser(set(words[:1])).parse_args(words)
+    arguments = parse(build_parser(set(words[:1])), words)
     return guarded(lambda: arguments.handler(arguments))
+
+
+def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
+    """Like `parse_args`, but ids may stand anywhere among the options, not only in one place."""
+    arguments, others = parser.parse_known_args(words)
+    if others and (not hasattr(arguments, "ids") or any(word.startswith("-") for word in others)):
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    if others:
+        arguments.ids = [*arguments.ids, *others]
+    return arguments
 
 
 def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str] | None) -> int:
@@ -64,7 +74,7 @@ def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None
     parser = argparse.ArgumentParser(prog=name)
     parser.add_argument("--version", action="version", version=f"agentos {__version__}")
     add_options(parser)
-    arguments = parser.parse_args(argv)
+    arguments = parse(parser, argv)
     return guarded(lambda: arguments.handler(arguments))
 
 

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from agentos.cli.main import COMMANDS, build_parser, main
+from agentos.cli.main import COMMANDS, build_parser, main, parse
 
 
 def _listed_help(parser: argparse.ArgumentParser) -> dict[str, str | None]:
@@ -32,3 +32,19 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         main([name, "--help"])
     assert stopped.value.code == 0
     assert name in capsys.readouterr().out
+
+
+def test_ids_may_stand_anywhere_among_the_options() -> None:
+    parser = build_parser({"run"})
+    arguments = parse(parser, ["run", "a1", "--graph", "f.py:g", "--items", "items.jsonl", "a2", "--dry-run", "b*"])
+    assert arguments.ids == ["a1", "a2", "b*"]
+
+
+@pytest.mark.parametrize(
+    "words", [["runs", "--frobnicate"], ["run", "a1", "--graph", "g", "--items", "i", "--no-such"]]
+)
+def test_an_unknown_option_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        parse(build_parser(set(words[:1])), words)
+    assert stopped.value.code == 2
+    assert words[-1] in capsys.readouterr().err
