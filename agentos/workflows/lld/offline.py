@@ -44,7 +44,7 @@ def _draft(request: OfflineRequest) -> str:
 
 
 def _revise(request: OfflineRequest) -> Mapping[str, Any]:
-    """Answer what can be answered: a missing rollback plan, a person's wish. What only the issue's author knows stays open."""
+    """Answer what can be answered: a missing rollback plan, a wish. What only the author knows stays open."""
     draft = str(request.data["draft"])
     sections = []
     if any(_ROLLBACK in complaint for complaint in request.data["complaints"]) and f"**{_ROLLBACK}" not in draft:
