@@ -336,7 +336,7 @@ def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: R
     return ItemFailed(
         error_type=type(shown).__name__,
         message=redactor.redact_text(_safe_text(shown))[:_MAX_MESSAGE_CHARACTERS],
-        traceback=redactor.redact_text(_safe_traceback(error))[-_MAX_TRACEBACK_CHARACTERS:],
+        traceback=_shortened(redactor.redact_text(_safe_traceback(error))),
         finished=finished,
         is_run_fault=fault is not None,
         exit_code=int(error.exit_code) if isinstance(error, AgentosError) else 1,
@@ -362,6 +362,14 @@ def _safe_text(error: BaseException) -> str:
         return f"{name} (its text cannot be shown)"
     is_telling = any(character.isalpha() for character in text) and not isinstance(error, LookupError | SystemExit)
     return text if is_telling else f"{name}: {text}".removesuffix(": ")
+
+
+def _shortened(text: str) -> str:
+    """Both ends of a long traceback: a huge message must not push out the lines that say where it came from."""
+    if len(text) <= _MAX_TRACEBACK_CHARACTERS:
+        return text
+    half = _MAX_TRACEBACK_CHARACTERS // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
 def _safe_traceback(error: BaseException) -> str:
