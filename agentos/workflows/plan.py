@@ -14,6 +14,7 @@ from agentos.errors import InvalidIdentifier, UsageError
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 
 _ITEM_KEYS = frozenset({"id", "input", "priority", "depends_on"})
+_COORDINATOR = "COORDINATOR"
 _MOST_LEVELS = 200
 """How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
 
@@ -113,6 +114,8 @@ def _identifier(value: object, where: str) -> str:
         value = str(value)
     if not isinstance(value, str):
         raise UsageError(f"{where}: an id must be a string, got {_kind(value)}.")
+    if value == _COORDINATOR:
+        raise InvalidIdentifier(f"{where}: {value!r} is the name the run's own lines begin with; choose another id.")
     try:
         return sanitize_identifier(value)
     except InvalidIdentifier as error:

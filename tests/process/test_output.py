@@ -161,6 +161,13 @@ def test_nothing_a_worker_writes_moves_a_terminals_cursor_or_sets_its_title(sand
         assert sequence not in drawn
 
 
+def test_no_item_can_take_the_coordinators_name(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "COORDINATOR", "input": {"says": "nothing"}})
+    done = sandbox.run(graph="chatter")
+    assert (done.code, done.stdout) == (2, "")
+    assert "'COORDINATOR' is the name the run's own lines begin with; choose another id" in done.stderr
+
+
 def _start_reading(sandbox: Sandbox, *arguments: str) -> Started:
     return sandbox.start_command(*sandbox.arguments(*arguments, graph="chatter"), stdout=subprocess.PIPE)
 

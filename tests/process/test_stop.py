@@ -109,6 +109,8 @@ def check_stopped(sandbox: Sandbox, stopped: Finished, deeds: tuple[str, ...], w
     assert ended["left"] == [*deeds, *unstarted]
     assert ended["exit_code"] == 130
     assert f"{len(ended['left'])} items left: " in stopped.stdout
+    # Children end with the item that is stopped: nothing leaked, and nobody is told so.
+    assert of_type(sandbox.records(), "children_leaked") == []
 
 
 def check_resumes(sandbox: Sandbox, arguments: list[str], deeds: tuple[str, ...], waiting: int = 2) -> None:

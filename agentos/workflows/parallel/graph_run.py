@@ -597,7 +597,8 @@ class GraphRun:
         for timer in (running.time_timer, running.stall_timer, running.exit_timer):
             if timer is not None:
                 timer.cancel()
-        if end.leaked:
+        # The children of an item that we ended go with it; those of one that ended by itself it should have ended.
+        if end.leaked and not (running.ended_because or self._schedule.is_stopping):
             self._emit(ChildrenLeaked(item_id=item_id, pids=end.leaked))
         seconds = self._loop.now() - running.clock.started
         running.usage = self._keys.worker_gone(item_id)
@@ -642,6 +643,7 @@ class GraphRun:
 
     def _settle_crash(self, running: _Running, reason: str, seconds: float) -> Ending:
         if running.attempt <= self._settings.retries and not self._schedule.is_stopping:
+            self._item_seconds += seconds
             self._emit(ItemRetried(item_id=running.item.id, attempt=running.attempt, reason=reason))
             return Ending.CRASHED
         kind = "TimedOut" if reason.startswith("timed out") else "Stalled" if running.ended_because else "Crashed"
