@@ -48,12 +48,17 @@ class DraftingCommand:
 
 
 def add_options(parser: argparse.ArgumentParser, command: DraftingCommand) -> None:
-    """Everything the command takes; the same for the console script, `agentos` and the tools."""
+    """Everything the command takes."""
+    add_parallel_options(parser, default=None)
+    add_document_options(parser, command)
+
+
+def add_document_options(parser: argparse.ArgumentParser, command: DraftingCommand) -> None:
+    """All but the parallel options, which the tools add by themselves."""
     parser.description = f"{command.description}\n\n{SHUTDOWN_HELP}"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("ids", nargs="*", metavar="ID", help=f"work on these {command.noun}s only; globs too")
     parser.add_argument("--all", action="store_true", help=f"work on every pending {command.noun}")
-    add_parallel_options(parser, default=None)
     parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
     parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
     parser.add_argument(
