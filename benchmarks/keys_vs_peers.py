@@ -1,0 +1,305 @@
+"""The key pool against LiteLLM's Router and naive retry: the same keys, work and quotas, each at a server of its own.
+
+Nothing is scaled: 60 requests in any minute a group. Peers start when ours waits for its quota, so that all of it
+takes little more than a minute and ours has the machine to itself whenever it calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import AGENTOS, scratch, verdict, write_items
+from benchmarks.peers.work import Plan
+
+WORKFLOWS, CALLS, WORKERS = 24, 10, 6
+GROUP_LIMIT = 60
+SERVING_GROUPS = 3
+MINUTE_SECONDS = 60.0
+MODEL = "gemini-2.5-flash"
+SECONDS_AT_MOST = 95.0
+
+BOUND_SECONDS = (ceil(WORKFLOWS * CALLS / (SERVING_GROUPS * GROUP_LIMIT)) - 1) * MINUTE_SECONDS
+"""From first to last call, of a client that fills each minute at its very first instant: nobody can be faster."""
+
+PEERS_DIR = Path(__file__).with_name("peers")
+PEER_ENVIRONMENT = Path(__file__).resolve().parents[1] / ".bench-venv" / "litellm"
+
+GRAPH = f"""
+from typing_extensions import TypedDict
+from langgraph.graph import END, START, StateGraph
+from agentos.llm import generate
+
+class State(TypedDict, total=False):
+    subject: str
+
+def call(state):
+    generate("Say something.", model="google:{MODEL}")
+    return {{}}
+
+names = [f"call_{{number}}" for number in range({CALLS})]
+graph = StateGraph(State)
+for name in names:
+    graph.add_node(name, call)
+for before, after in zip([START, *names], [*names, END]):
+    graph.add_edge(before, after)
+"""
+
+
+@dataclass(frozen=True)
+class BenchKey:
+    name: str
+    group: str
+
+    @property
+    def secret(self) -> str:
+        return f"bench-secret-of-{self.name}"
+
+
+REJECTED = BenchKey("rejected", "project-3")
+SPENT = (BenchKey("spent-a", "project-4"), BenchKey("spent-b", "project-4"))
+"""A day is spent for the whole group, so both of its keys are refused."""
+KEYS = (
+    BenchKey("one-a", "project-1"),
+    BenchKey("one-b", "project-1"),
+    BenchKey("two-a", "project-2"),
+    BenchKey("two-b", "project-2"),
+    BenchKey("three-a", "project-3"),
+    REJECTED,
+    *SPENT,
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one contender did, by its server's books."""
+
+    name: str
+    failed: int
+    reason: str
+    total: int
+    limit_hits: int
+    rejected_hits: int
+    spent_hits: tuple[int, ...]
+    seconds: float
+    """From the first call to the last."""
+
+    @property
+    def limit_share(self) -> float:
+        return self.limit_hits / max(self.total, 1)
+
+
+def main() -> None:
+    python = _litellm_python()
+    with scratch() as directory, ExitStack() as stack:
+        ours = stack.enter_context(_contender(directory, "agentos", _our_command))
+        _wait_for_first_minute(ours)
+        peers = [stack.enter_context(_contender(directory, "naive retry", _peer("naive_retry.py", 1.0)))]
+        if python is not None:
+            router = "litellm_router.py"
+            plain, wrapped = _peer(router, 0.0, python), _peer(router, 5.0, python)
+            peers.append(stack.enter_context(_contender(directory, "LiteLLM Router", plain)))
+            peers.append(stack.enter_context(_contender(directory, "LiteLLM Router, sleep 5", wrapped)))
+        results = [contender.result() for contender in (ours, *peers)]
+    _show(results)
+    _judge(results[0])
+
+
+def _show(results: Sequence[Result]) -> None:
+    print(f"   {WORKFLOWS} workflows of {CALLS} calls, {WORKERS} workers, {SERVING_GROUPS} groups that serve,")
+    print(f"   {GROUP_LIMIT} requests a minute each and known to all; the quota's own bound: {BOUND_SECONDS:g} s")
+    print(f"   {'':24}{'failed':>7}{'calls':>7}{'429s':>9}{'rejected':>10}{'spent':>9}{'wall':>9}{'/ bound':>9}")
+    for row in results:
+        spent = " + ".join(str(hits) for hits in row.spent_hits)
+        print(
+            f"   {row.name:24}{row.failed:>7}{row.total:>7}{row.limit_share:>9.1%}{row.rejected_hits:>10}{spent:>9}"
+            f"{row.seconds:>7.1f} s{row.seconds / BOUND_SECONDS:>9.3f}"
+        )
+    for row in results:
+        if row.reason:
+            print(f"   {row.name} failed first with: {row.reason[:160]}")
+
+
+def _judge(ours: Result) -> None:
+    verdict("failed items", ours.failed, 0)
+    verdict("429s, share of calls", 100 * ours.limit_share, 1, " %")
+    verdict("hits on the rejected key", ours.rejected_hits, 1)
+    verdict("hits on the spent group's keys", sum(ours.spent_hits), 1)
+    verdict("first to last call / the quota's bound", ours.seconds / BOUND_SECONDS, 1.05)
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    folder: Path
+    base_url: str
+    process: subprocess.Popen[bytes]
+
+    def stats(self) -> dict[str, Any]:
+        return dict(_get(f"{self.base_url}/_stats"))
+
+    def result(self) -> Result:
+        """Wait for its end and read the server's books."""
+        self.process.wait()
+        failed, reason = _own_word(self.folder)
+        stats = self.stats()
+        moments = [seen["at_seconds"] for seen in _get(f"{self.base_url}/_requests")]
+        return Result(
+            name=self.name,
+            failed=failed,
+            reason=reason,
+            total=stats["total"],
+            limit_hits=stats["by_status"].get("429", 0),
+            rejected_hits=stats["hits"].get(REJECTED.name, 0),
+            spent_hits=tuple(stats["hits"].get(key.name, 0) for key in SPENT),
+            seconds=max(moments, default=0.0) - min(moments, default=0.0),
+        )
+
+
+Command = Callable[[Path, str], list[str]]
+"""Prepares a folder for the server at a URL and gives the command to start in it."""
+
+
+@contextmanager
+def _contender(directory: Path, name: str, command: Command) -> Iterator[Contender]:
+    """A contender under way at a server of its own; whatever is left of both ends with the block."""
+    folder = directory / name.replace(" ", "-")
+    folder.mkdir()
+    with (
+        _server(folder) as base_url,
+        (folder / "output").open("wb") as output,
+        (folder / "errors").open("wb") as errors,
+        subprocess.Popen(
+            command(folder, base_url),
+            cwd=folder,
+            env={**os.environ, "AGENTOS_HOME": str(folder), "AGENTOS_PROVIDERS__GOOGLE__BASE_URL": base_url},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+        ) as process,
+    ):
+        try:
+            yield Contender(name, folder, base_url, process)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """The provider as a process of its own; gives its URL."""
+    spent = [{"kind": "daily_limit", "times": -1, "retry_after_seconds": 30.0}]
+    config = {
+        "keys": [{**asdict(key), "secret": key.secret, "is_valid": key is not REJECTED} for key in KEYS],
+        "limits": [{"requests_per_minute": GROUP_LIMIT}],
+        "minute_seconds": MINUTE_SECONDS,
+        "latency_seconds": 0.02,
+        "script": {key.name: spent for key in SPENT},
+    }
+    path = folder / "provider.json"
+    path.write_text(json.dumps(config))
+    command = [sys.executable, "-m", "agentos.testing.provider_server", "--config", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.terminate()
+
+
+def _our_command(folder: Path, base_url: str) -> list[str]:
+    """The installed command; its home is the folder, with the keys in it."""
+    (folder / "flow.py").write_text(GRAPH)
+    write_items(folder / "items.jsonl", WORKFLOWS)
+    credentials = folder / "credentials.toml"
+    credentials.touch(mode=0o600)
+    credentials.write_text("".join(_entry(key) for key in KEYS))
+    run = [AGENTOS, "run", "--graph", "flow.py:graph", "--items", "items.jsonl"]
+    return [*run, "--parallel", str(WORKERS), "--json"]
+
+
+def _entry(key: BenchKey) -> str:
+    return (
+        f'[[key]]\nname = "{key.name}"\nprovider = "google"\ngroup = "{key.group}"\nsecret = "{key.secret}"\n'
+        f"rpm = {GROUP_LIMIT}\n\n"
+    )
+
+
+def _peer(script: str, retry_seconds: float, python: str = sys.executable) -> Command:
+    def command(folder: Path, base_url: str) -> list[str]:
+        plan = Plan(
+            base_url=base_url,
+            model=MODEL,
+            secrets=[key.secret for key in KEYS],
+            requests_per_minute=GROUP_LIMIT // 2,
+            workflows=WORKFLOWS,
+            calls=CALLS,
+            workers=WORKERS,
+            seconds_at_most=SECONDS_AT_MOST,
+            retry_seconds=retry_seconds,
+        )
+        path = folder / "plan.json"
+        path.write_text(json.dumps(asdict(plan)))
+        return [python, str(PEERS_DIR / script), str(path)]
+
+    return command
+
+
+def _wait_for_first_minute(ours: Contender) -> None:
+    """Until ours has called what a minute allows, or is over."""
+    while ours.process.poll() is None:
+        if ours.stats()["by_status"].get("200", 0) >= SERVING_GROUPS * GROUP_LIMIT:
+            return
+        time.sleep(0.25)
+
+
+def _own_word(folder: Path) -> tuple[int, str]:
+    """Failed workflows and the first reason, by the last line of a peer or by the events of our run."""
+    lines = (folder / "output").read_text().splitlines()
+    if not lines:
+        raise RuntimeError(f"no result:\n{(folder / 'errors').read_text()[-2000:]}")
+    told = json.loads(lines[-1])
+    if "failed" in told:
+        return told["failed"], told["reason"]
+    ends = [event for event in map(json.loads, lines) if event["type"] == "item_ended"]
+    failures = [event for event in ends if event["outcome"] != "completed"]
+    return WORKFLOWS - len(ends) + len(failures), json.dumps(failures[0]) if failures else ""
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return json.load(response)
+
+
+def _litellm_python() -> str | None:
+    """LiteLLM's own environment, made once: its pins conflict with ours. None if it cannot be had."""
+    python = PEER_ENVIRONMENT / "bin" / "python"
+    is_ready = PEER_ENVIRONMENT / "installed"
+    if is_ready.exists():
+        return str(python)
+    steps = (
+        [sys.executable, "-m", "venv", "--clear", str(PEER_ENVIRONMENT)],
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "litellm"],
+    )
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            print(f"skipped: LiteLLM cannot be installed ({last})")
+            return None
+    (PEER_ENVIRONMENT.parent / ".gitignore").write_text("*\n")
+    is_ready.touch()
+    return str(python)
+
+
+if __name__ == "__main__":
+    main()
