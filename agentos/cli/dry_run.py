@@ -27,8 +27,13 @@ def show(
     label_prefix: str = "",
     reasons: Mapping[str, str] | None = None,
     skipped: Sequence[tuple[str, str]] = (),
+    notes: Sequence[str] = (),
+    details: Mapping[str, Any] | None = None,
 ) -> int:
-    """Print the plan in the order items would start. Returns the exit code."""
+    """Print the plan in the order items would start. Returns the exit code.
+
+    `notes` are further lines for people, `details` further fields of the JSON document.
+    """
     typical = past_durations(project_dir, workflow)
     estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
     entries = [
@@ -44,11 +49,13 @@ def show(
             "estimated_seconds": None if estimate is None else round(estimate, 1),
             "items": entries,
             "skipped": [{"id": item_id, "reason": reason} for item_id, reason in skipped],
+            **(details or {}),
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return 0
     lines = _lines(entries, parallel, estimate, len(typical), label_prefix)
     lines += [f"Left alone: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
+    lines += notes
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
@@ -101,7 +108,12 @@ def _estimate_seconds(plan: Plan, parallel: int, typical_seconds: float) -> floa
     ends: dict[str, float] = {}
     for item in plan.items:
         free_at = heapq.heappop(places)
-        ready_at = max((ends[d] for d in plan.depends_on[item.id]), default=0.0)
+        rivals = [other for other in ends if _are_rivals(plan, item.id, other)] if plan.exclusive else []
+        ready_at = max((ends[d] for d in (*plan.depends_on[item.id], *rivals)), default=0.0)
         ends[item.id] = max(free_at, ready_at) + typical_seconds
         heapq.heappush(places, ends[item.id])
     return max(ends.values(), default=0.0)
+
+
+def _are_rivals(plan: Plan, item_id: str, other: str) -> bool:
+    return other in plan.exclusive.get(item_id, ()) or item_id in plan.exclusive.get(other, ())

@@ -1,0 +1,176 @@
+"""`agentos implement`: approved designs become branches with passing tests."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentos.cli import drafting, dry_run, merging
+from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, whole_number
+from agentos.settings import load_settings
+from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs
+
+ALLOW_UNAPPROVED_VARIABLE = "AGENTOS_ALLOW_UNAPPROVED"
+_NOUN = "design"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_options(subparsers.add_parser("implement", help="turn approved designs into branches with passing tests"))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Everything the command takes; the same for `agentos implement` and the tool."""
+    parser.description = (
+        "Implement each approved low-level design on a branch of its own: tests first, seen to fail, then code until "
+        f"they pass.\n\n{SHUTDOWN_HELP}"
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("ids", nargs="*", metavar="ID", help="implement these designs only; globs too")
+    parser.add_argument("--all", action="store_true", help="implement every approved design that is not implemented")
+    add_parallel_options(parser, default=None)
+    add_model_options(parser)
+    add_code_options(parser)
+    add_engine_options(parser)
+    parser.set_defaults(handler=run, review=None, file=False)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
+    parser.add_argument(
+        "--coder", metavar="MODEL", help="the model that writes tests and code (default: the drafter)"
+    )
+    parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
+    parser.add_argument("--record", metavar="DIR", help="save every model answer in DIR, to replay with `recorded`")
+
+
+def add_code_options(parser: argparse.ArgumentParser) -> None:
+    """How code is written and what becomes of it."""
+    parser.add_argument("--max-rounds", type=whole_number, metavar="N", help="rounds before giving up (default: 5)")
+    parser.add_argument(
+        "--base", metavar="REV", help="where branches start (default: HEAD, or a dependency's branch)"
+    )
+    parser.add_argument(
+        "--commits",
+        choices=("squash", "stacked"),
+        help="leave one commit on the branch, or one a round (default: squash)",
+    )
+    parser.add_argument(
+        "--allow-unapproved",
+        action="store_true",
+        help="also implement designs that are not approved or changed since; the report says so",
+    )
+    parser.add_argument(
+        "--allow-overlap", action="store_true", help="let designs that change the same file run at the same time"
+    )
+    parser.add_argument(
+        "--wait-for-merge",
+        action="store_true",
+        help="leave a design alone until what it depends on is merged (default: build on its branch)",
+    )
+    parser.add_argument("--push", action="store_true", help="push the branch of each implemented design to origin")
+    parser.add_argument(
+        "--pr", action="store_true", help="push, and open a pull request on GitHub for each, once (needs a token)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCode:
+    """What would run, and how the items get in each other's way."""
+
+    prepared: drafting.Prepared
+    conflicts: Conflicts
+
+
+def run(arguments: argparse.Namespace) -> int:
+    code = prepare(arguments)
+    if arguments.dry_run:
+        return show_dry_run(code)
+    if not code.prepared.plan.items:
+        merging.publish_all(code.prepared)
+        return drafting.say_nothing_to_do(code.prepared)
+    exit_code = drafting.launch(code.prepared)
+    merging.show_branches(code.prepared, code.conflicts)
+    merging.publish_all(code.prepared)
+    return exit_code
+
+
+def prepare(arguments: argparse.Namespace) -> PreparedCode:
+    """Read flags, settings and designs. Raises UsageError when they do not make sense."""
+    choices = Choices(allows_unapproved=arguments.allow_unapproved, waits_for_merge=arguments.wait_for_merge)
+    command = drafting.DraftingCommand(
+        workflow="implementation",
+        noun=_NOUN,
+        description="",
+        find=lambda project_dir, settings, wanted: find_designs(project_dir, settings, wanted, choices),
+    )
+    return with_code_options(drafting.prepare(arguments, command))
+
+
+def with_code_options(prepared: drafting.Prepared) -> PreparedCode:
+    """The flags of `add_code_options` and `add_model_options` put to work."""
+    arguments = prepared.arguments
+    flags = {
+        "AGENTOS_CODER": arguments.coder,
+        "AGENTOS_IMPLEMENTATION__MAX_ROUNDS": arguments.max_rounds,
+        "AGENTOS_IMPLEMENTATION__BASE": arguments.base,
+        "AGENTOS_IMPLEMENTATION__COMMITS": arguments.commits,
+        ALLOW_UNAPPROVED_VARIABLE: "1" if arguments.allow_unapproved else None,
+    }
+    environment = {**prepared.environment, **{name: str(value) for name, value in flags.items() if value is not None}}
+    conflicts = find_conflicts(prepared.plan)
+    rivals = {} if arguments.allow_overlap else conflicts.rivals()
+    settings = load_settings(prepared.project_dir, os.environ | environment)
+    models = settings.models
+    if prepared.workflow.name == "implementation":
+        # Here only the coder writes: it is the model that must have a key.
+        settings = replace(settings, models=replace(models, drafter=models.coder or models.drafter))
+    return PreparedCode(
+        replace(
+            prepared,
+            environment=environment,
+            settings=settings,
+            plan=replace(prepared.plan, exclusive=rivals),
+            warnings=(*prepared.warnings, *_overlap_warnings(conflicts, is_allowed=arguments.allow_overlap)),
+        ),
+        conflicts,
+    )
+
+
+def _overlap_warnings(conflicts: Conflicts, *, is_allowed: bool) -> list[str]:
+    how = "run at the same time all the same (--allow-overlap)" if is_allowed else "do not run at the same time"
+    return [f"{overlap.words()}: they {how}" for overlap in conflicts.overlaps]
+
+
+def show_dry_run(code: PreparedCode) -> int:
+    prepared, conflicts = code.prepared, code.conflicts
+    for warning in prepared.warnings:
+        sys.stderr.write(f"Warning: {warning}\n")
+    prefix = prepared.workflow.label_prefix
+    notes = [f"Overlap: {overlap.words()}" for overlap in conflicts.overlaps]
+    if len(conflicts.merge_order) > 1:
+        notes.append(f"Merge order: {', '.join(f'{prefix}{item_id}' for item_id in conflicts.merge_order)}")
+    overlaps = [{"items": [o.first, o.second], "files": list(o.files)} for o in conflicts.overlaps]
+    return dry_run.show(
+        prepared.plan,
+        prepared.workflow.name,
+        prepared.project_dir,
+        parallel=prepared.parallel,
+        fresh=prepared.arguments.fresh,
+        as_json=prepared.arguments.json,
+        label_prefix=prefix,
+        reasons=prepared.pending.reasons,
+        skipped=prepared.pending.skipped,
+        notes=notes,
+        details={"overlaps": overlaps, "merge_order": list(conflicts.merge_order)},
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`tools/run_implement_from_lld.py`."""
+    from agentos.cli.main import run_command  # noqa: PLC0415  main imports this module.
+
+    return run_command(Path(sys.argv[0]).name, add_options, argv)

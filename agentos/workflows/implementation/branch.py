@@ -1,0 +1,141 @@
+"""The item's branch: where it starts, and back to a known commit whatever a killed node left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agentos.errors import AgentosError, UsageError
+from agentos.settings import Settings
+from agentos.workflows.implementation.apply import apply_operations
+from agentos.workflows.implementation.file_operations import CreateFile, DeleteFile, FileOperation, ReplaceFile
+from agentos.workstreams.commits import Author, commit_all
+from agentos.workstreams.git import GitError
+from agentos.workstreams.provisioning import provide_files
+from agentos.workstreams.worktree import Repository, Worktree, branch_of
+
+AUTHOR: Final = Author("AgentOS", "agentos@localhost")
+KEPT_REFS: Final = "refs/agentos/kept"
+"""Where work is kept that was on an item's branch before it started over."""
+
+
+class DependencyConflictError(AgentosError):
+    """The branches an item depends on cannot be merged with each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where an item's branch starts."""
+
+    name: str
+    commit: str
+    also: tuple[str, ...] = ()
+    """Branches to merge into it first: an item may depend on several others."""
+
+
+def open_repository(project_dir: Path, settings: Settings) -> Repository:
+    """The project's repository. Raises UsageError when the project is not a git checkout of its own."""
+    configured = settings.workstreams.dir
+    repository = Repository.open(project_dir, project_dir / Path(configured).expanduser() if configured else None)
+    if repository.project_dir.resolve() != project_dir.resolve():
+        raise UsageError(
+            f"{project_dir} is a folder of the repository {repository.project_dir}: run from its top, "
+            "where agentos.toml should be too."
+        )
+    return repository
+
+
+def choose_base(repository: Repository, settings: Settings, depends_on: Sequence[str]) -> Base:
+    """The configured base, or the branches of dependencies that are not in it yet."""
+    name = settings.implementation.base
+    commit = repository.git.resolve(name)
+    if commit is None:
+        raise UsageError(f"{name!r} names no commit in {repository.project_dir}: commit something or set --base.")
+    open_branches = [
+        branch_of(dependency)
+        for dependency in depends_on
+        if not is_merged(repository, settings, dependency, into=commit)
+    ]
+    tips = {branch: tip for branch in open_branches if (tip := repository.git.resolve(f"refs/heads/{branch}"))}
+    if not tips:
+        return Base(name, commit)
+    first, *others = tips
+    return Base(first, tips[first], tuple(others))
+
+
+def is_merged(repository: Repository, settings: Settings, item_id: str, *, into: str) -> bool:
+    """Whether an item's work is part of `into`: its commits, or, when they were squashed, its finished design."""
+    git = repository.git
+    tip = git.resolve(f"refs/heads/{branch_of(item_id)}")
+    if tip is not None and git.says_yes("merge-base", "--is-ancestor", tip, into):
+        return True
+    done = f"{into}:{settings.documents.lld_done_dir}/LLD-{item_id}.md"
+    return git.run("cat-file", "-e", done, ok=(0, 1, 128)).exit_code == 0
+
+
+def start_branch(repository: Repository, settings: Settings, item_id: str, base: Base) -> tuple[Worktree, str]:
+    """The item's worktree, clean and at its base, and the commit that is. What was there before is kept in a ref."""
+    streams = settings.workstreams
+    worktree = repository.create(item_id, base=base.name, files=streams.copy).worktree
+    if streams.link:
+        provide_files(repository.project_dir, worktree.path, worktree.git(), streams.link, link=True)
+    _keep_earlier_work(worktree, item_id, base.commit)
+    rewind(worktree, base.commit)
+    for branch in base.also:
+        _merge(worktree, branch)
+    return worktree, worktree.git().text("rev-parse", "HEAD")
+
+
+def rewind(worktree: Worktree, commit: str) -> None:
+    """Make branch and files what they were at `commit`: a node that runs again starts where it started before.
+
+    Commits that somebody else made on the branch meanwhile are kept in a ref.
+    """
+    git = worktree.git()
+    head = git.text("rev-parse", "HEAD")
+    if head != commit:
+        if git.text("log", "-1", "--format=%ae", head) != AUTHOR.email:
+            _keep(worktree, head)
+        git.run("reset", "--hard", "--quiet", commit)
+    else:
+        git.run("reset", "--hard", "--quiet")
+    git.run("clean", "-d", "--force", "--force", "--quiet")
+
+
+def _keep_earlier_work(worktree: Worktree, item_id: str, base_commit: str) -> None:
+    """An earlier attempt's commits, and files nobody committed: they may be worth a look."""
+    git = worktree.git()
+    commit_all(worktree, f"What was in the worktree of {item_id} when it started over", AUTHOR)
+    head = git.text("rev-parse", "HEAD")
+    if not git.says_yes("merge-base", "--is-ancestor", head, base_commit):
+        _keep(worktree, head)
+
+
+def _keep(worktree: Worktree, commit: str) -> None:
+    slug = worktree.slug or "detached"
+    worktree.git().run("update-ref", f"{KEPT_REFS}/{slug}/{commit[:12]}", commit)
+
+
+def _merge(worktree: Worktree, branch: str) -> None:
+    message = f"Start from {branch} too"
+    try:
+        worktree.git().run("merge", "--no-edit", "--no-verify", "-m", message, branch, env=AUTHOR.environment())
+    except GitError as error:
+        raise DependencyConflictError(
+            f"The branches this item depends on do not merge: {branch} conflicts ({error.stderr_tail}). "
+            "Merge them by hand and run again."
+        ) from None
+
+
+def put_files(worktree: Worktree, files: dict[str, str | None]) -> None:
+    """Write documents of ours into the worktree, None deletes: no link that code left there is followed."""
+    operations: list[FileOperation] = []
+    for path, text in files.items():
+        exists = (worktree.path / path).exists()
+        if text is not None:
+            operations.append(ReplaceFile(path, text) if exists else CreateFile(path, text))
+        elif exists:
+            operations.append(DeleteFile(path))
+    apply_operations(worktree.path, operations)

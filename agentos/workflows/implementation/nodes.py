@@ -1,0 +1,346 @@
+"""The implementation workflow's nodes: from an approved design to a branch with passing tests.
+
+Every node starts from the commit the last finished node left, so that one that runs again after a kill does the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentos import outputs
+from agentos.documents.approval import Absent, Changed, Intact, document_hash, verify_approval
+from agentos.documents.verdict import (
+    InvalidReview,
+    Review,
+    parse_review,
+    review_data,
+    review_model,
+    stored_review,
+    unverified,
+)
+from agentos.errors import AgentosError
+from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
+from agentos.workflows.drafting.prompts import as_data
+from agentos.workflows.implementation import ending, reports, rounds
+from agentos.workflows.implementation.bench import Answer, Bench
+from agentos.workflows.implementation.branch import AUTHOR, choose_base, put_files, start_branch
+from agentos.workflows.implementation.file_operations import FileOperation
+from agentos.workflows.implementation.judging import (
+    GreenVerdict,
+    RedVerdict,
+    defined_tests,
+    judge_green,
+    judge_red,
+    module_name,
+)
+from agentos.workflows.implementation.project_tests import (
+    ProjectTests,
+    is_test_path,
+    report_data,
+    stored_report,
+)
+from agentos.workflows.implementation.records import Implemented, as_text, record_path
+from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.test_plan import coverage_target, plan_text, planned, with_changes
+from agentos.workflows.implementation.test_report import SuiteReport
+from agentos.workstreams.commits import changed_files, restore, squash
+from agentos.workstreams.worktree import branch_of
+
+ALLOW_UNAPPROVED_VARIABLE = "AGENTOS_ALLOW_UNAPPROVED"
+
+
+class DesignRefused(AgentosError):
+    """The design is not one to write code from."""
+
+
+def load(state: ImplementationState) -> ImplementationState:
+    """Refuse what nobody approved, start the item's branch, and see how the project's own tests do before."""
+    bench = Bench(state, "N0_load")
+    approval = _approval_words(state)
+    record_path(bench.project_dir, state["item_id"]).unlink(missing_ok=True)
+    base = choose_base(bench.repository, bench.settings, state.get("depends_on", []))
+    worktree, head = start_branch(bench.repository, bench.settings, state["item_id"], base)
+    bench.record("design", state["lld_text"])
+    suite = ProjectTests(bench.project_dir, worktree.path, bench.settings).suite()
+    return ImplementationState(
+        approval=approval,
+        base=base.name,
+        base_commit=head,
+        head=head,
+        branch=branch_of(state["item_id"]),
+        coverage_target=coverage_target(state["lld_text"], bench.settings.implementation.coverage_target),
+        suite_before=report_data(suite),
+        outcome="",
+        reason="",
+        **bench.books(),
+    )
+
+
+def _approval_words(state: ImplementationState) -> str:
+    match verify_approval(state["lld_text"]):
+        case Intact(approval=approval):
+            return f"approved by {approval.reviewer} at {approval.approved_at}"
+        case Changed(what=what):
+            problem = f"changed since it was approved ({what})"
+        case Absent():
+            problem = "carries no approval"
+    if os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1":
+        return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
+    raise DesignRefused(
+        f"{state['lld_path']} {problem}. Have it reviewed (agentos lld {state['item_id']} --fresh), "
+        "or give --allow-unapproved."
+    )
+
+
+def test_plan(state: ImplementationState) -> ImplementationState:
+    """A scenario for every requirement, reviewed; findings are answered in the next visit."""
+    bench = Bench(state, "N1_test_plan")
+    plan = _revised_plan(bench, state) if state.get("plan_reviews") else planned(bench.lld)
+    if not plan:
+        raise DesignRefused(f"{state['lld_path']} names neither a requirement nor a scenario: nothing can be tested.")
+    bench.record("test-plan", plan_text(plan))
+    verdict = _plan_review(bench, plan)
+    data = review_data(verdict)
+    bench.record("verdict-plan", json.dumps(data, indent=1))
+    return ImplementationState(
+        plan=plan,
+        plan_reviews=[*state.get("plan_reviews", []), data],
+        plan_reviewer=bench.settings.models.reviewer,
+        **bench.books(),
+    )
+
+
+def _plan_review(bench: Bench, plan: Sequence[Mapping[str, Any]]) -> Review:
+    prompt = bench.prompt("review_plan", plan=as_data(plan_text(plan), "the test plan"))
+    try:
+        reviewer = bench.settings.models.reviewer
+        reply = bench.ask(prompt, "review_plan", model=reviewer, output_type=review_model(), plan=plan)
+        return parse_review(reply.output.model_dump(mode="json"))
+    except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
+        return unverified(str(error))
+
+
+def _revised_plan(bench: Bench, state: ImplementationState) -> list[dict[str, Any]]:
+    findings = stored_review(state["plan_reviews"][-1]).findings
+    words = "\n".join(f"- [{finding.tier.value}] {finding.section}: {finding.text}" for finding in findings)
+    prompt = bench.prompt(
+        "revise_plan",
+        findings=as_data(words, "what to change"),
+        plan=as_data(plan_text(state["plan"]), "the test plan"),
+    )
+    try:
+        reply = bench.ask(prompt, "revise_plan", model=bench.coder, output_type=_plan_model())
+    except InvalidOutputError:
+        return state["plan"]
+    return with_changes(state["plan"], [scenario.model_dump() for scenario in reply.output.scenarios])
+
+
+def scaffold_tests(state: ImplementationState) -> ImplementationState:
+    """Tests for the whole plan, written before the code and committed as the branch's first round."""
+    bench = Bench(state, "N2_scaffold_tests")
+    complaint = state.get("red_complaint", "")
+    prompt = bench.prompt(
+        "tests",
+        plan=as_data(plan_text(state["plan"]), "the test plan"),
+        context=bench.context(),
+        files=bench.shown_files([*bench.listed_files, *state.get("test_files", [])], "file"),
+        complaint=as_data(complaint, "what is wrong with your tests") if complaint else "",
+    )
+    answer = bench.ask_for_files(prompt, "tests", bench.policy(), _only_tests, complaint=complaint)
+    head = bench.commit(f"Tests for {_label(state)}, before the code")
+    changed = changed_files(bench.worktree, state["base_commit"])
+    return ImplementationState(
+        head=head,
+        scaffolds=state.get("scaffolds", 0) + 1,
+        test_files=[path for path in changed if is_test_path(path) and (bench.worktree.path / path).is_file()],
+        **_noted(state, answer),
+        **bench.books(),
+    )
+
+
+def _only_tests(operation: FileOperation) -> str | None:
+    return (
+        None if is_test_path(operation.path) else "only tests are written in this step, in the project's test folder"
+    )
+
+
+def verify_red(state: ImplementationState) -> ImplementationState:
+    """The new tests are collected and fail because the code is missing."""
+    bench = Bench(state, "N3_verify_red")
+    if not state["test_files"]:
+        why = state.get("refusals", [])[-1:] or ["the answer has no test file"]
+        return ImplementationState(red={"words": "no test was written"}, red_complaint=why[0])
+    before = stored_report(state["suite_before"])
+    report = bench.tests().new_tests(state["test_files"], before)
+    verdict = judge_red(report, modules_under_test=_modules(bench))
+    return ImplementationState(
+        red={
+            **report_data(report),
+            "words": verdict.words(),
+            "failing": list(verdict.failing_rightly),
+            "passing_already": list(verdict.passing_already),
+        },
+        red_complaint="" if verdict.is_red else _red_complaint(verdict, report),
+    )
+
+
+def _modules(bench: Bench) -> set[str]:
+    """The project's own modules: a failing import of anything else is a missing dependency."""
+    tracked = bench.worktree.git().run("ls-files", "-z", "--", "*.py").stdout.split("\0")
+    return {name for path in (*tracked, *bench.listed_files) if path and (name := module_name(path))}
+
+
+def _red_complaint(verdict: RedVerdict, report: SuiteReport) -> str:
+    lines = [verdict.words(), *(f"- {failure.id}: {failure.why}" for failure in verdict.wrong[:20])]
+    if not verdict.failing_rightly and verdict.passing_already:
+        lines.append("Every test passes before any code is written: test what the design adds.")
+    return "\n".join([*lines, report.output[-2000:]])
+
+
+def implement(state: ImplementationState) -> ImplementationState:
+    """One round of code, committed. An answer that is refused twice leaves the round as it was."""
+    bench = Bench(state, "N4_implement")
+    number = len(state.get("rounds", [])) + 1
+    feedback = state.get("feedback", "")
+    prompt = bench.prompt(
+        "implement",
+        round=str(number),
+        coverage_target=str(state["coverage_target"]),
+        tests=bench.shown_files(state["test_files"], "test"),
+        files=bench.shown_files(rounds.code_files(bench.worktree, state, bench.listed_files), "file"),
+        context=bench.context(),
+        feedback=as_data(feedback, "how the last round went") if feedback else "",
+    )
+    answer = bench.ask_for_files(prompt, "code", bench.policy(frozen=state["test_files"]), _no_tests, round=number)
+    head = bench.commit(f"{_label(state)}, round {number}")
+    return ImplementationState(head=head, **_noted(state, answer), **bench.books(), coder=bench.coder)
+
+
+def _no_tests(operation: FileOperation) -> str | None:
+    return "tests are written before the code and stay as they are" if is_test_path(operation.path) else None
+
+
+def _noted(state: ImplementationState, answer: Answer) -> ImplementationState:
+    """Refusals and deviations, added to those known."""
+    refusals = [problem.words() for error in answer.refusals for problem in error.problems]
+    known = {entry["path"]: entry for entry in state.get("deviations", [])}
+    known |= {entry.path: {"path": entry.path, "reason": entry.reason} for entry in answer.deviations}
+    return ImplementationState(refusals=[*state.get("refusals", []), *refusals], deviations=list(known.values()))
+
+
+def verify_green(state: ImplementationState) -> ImplementationState:
+    """The new tests pass, changed files are covered, and the project's own tests are not worse than before."""
+    bench = Bench(state, "N5_verify_green")
+    worktree, tests = bench.worktree, bench.tests()
+    before = stored_report(state["suite_before"])
+    changed = rounds.changed_code(worktree, state["base_commit"])
+    expected = [
+        test_id
+        for path in state["test_files"]
+        for test_id in defined_tests(path, (worktree.path / path).read_text(encoding="utf-8", errors="replace"))
+    ]
+    report = tests.new_tests(state["test_files"], before)
+    suite = tests.suite(measure=changed) if report.is_success else None
+    verdict = judge_green(
+        replace(report, coverage=suite.coverage if suite else None),
+        expected=expected,
+        changed_files=changed,
+        coverage_target=state["coverage_target"] if tests.has_coverage else None,
+        suite_before=before,
+        suite_after=suite,
+    )
+    failing = rounds.failing_ids(verdict, state["test_files"], expected)
+    entry = {
+        "failing": sorted(failing),
+        "coverage": verdict.coverage_percent,
+        "commit": state["head"],
+        "words": verdict.words(),
+    }
+    return ImplementationState(
+        rounds=[*state.get("rounds", []), entry],
+        green=_green_data(verdict, report, suite),
+        feedback="" if verdict.is_green_as_far_as_known else rounds.feedback(verdict, report, suite, state),
+    )
+
+
+def _green_data(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None) -> dict[str, Any]:
+    return {
+        "is_green": verdict.is_green_as_far_as_known,
+        "words": verdict.words(),
+        "unverified": list(verdict.unverified),
+        "coverage": verdict.coverage_percent,
+        "by_file": {path: round(file.percent, 1) for path, file in ((suite and suite.coverage) or {}).items()},
+        "new_tests": report_data(report),
+        "suite": report_data(suite) if suite else None,
+    }
+
+
+def report(state: ImplementationState) -> ImplementationState:
+    """The outcome, the best round put back when there is no good one, and the reports on the branch."""
+    bench = Bench(state, "N6_report")
+    outcome, reason = ending.conclusion(state, bench.settings.implementation.max_rounds)
+    best = ending.round_to_restore(state, outcome)
+    if best is not None:
+        restore(bench.worktree, state["rounds"][best]["commit"], f"Back to round {best + 1}, the best", AUTHOR)
+    concluded: Any = {**state, "outcome": outcome, "reason": reason}
+    changed = changed_files(bench.worktree, state["base_commit"])
+    folder = f"{bench.settings.documents.reports_dir}/{state['item_id']}"
+    documents: dict[str, str | None] = {
+        f"{folder}/implementation-report.md": reports.implementation_report(concluded, bench.lld, changed, best),
+        f"{folder}/test-report.md": reports.test_report(concluded),
+    }
+    put_files(bench.worktree, documents)
+    head = bench.commit(f"Reports for {_label(state)}")
+    return ImplementationState(head=head, outcome=outcome, reason=reason)
+
+
+def finalize(state: ImplementationState) -> ImplementationState:
+    """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
+    bench = Bench(state, "N7_finalize")
+    if state["outcome"] != ending.IMPLEMENTED:
+        return ImplementationState(final_commit=bench.worktree.git().text("rev-parse", "HEAD"))
+    documents = bench.settings.documents
+    name = f"LLD-{state['item_id']}.md"
+    moved: dict[str, str | None] = {f"{documents.lld_done_dir}/{name}": state["lld_text"], state["lld_path"]: None}
+    put_files(bench.worktree, moved)
+    head = bench.commit(f"{_label(state)} is done")
+    if bench.settings.implementation.commits == "squash":
+        head = squash(bench.worktree, state["base_commit"], _final_message(state), AUTHOR)
+    record = Implemented(
+        document_hash=document_hash(state["lld_text"]), branch=state["branch"], commit=head, base=state["base"]
+    )
+    outputs.write(record_path(bench.project_dir, state["item_id"]), as_text(record))
+    return ImplementationState(head=head, final_commit=head)
+
+
+def _final_message(state: ImplementationState) -> str:
+    title = " ".join(state["title"].split())[:72]
+    count = len(state["rounds"])
+    return (
+        f"{title}\n\nImplements {_label(state)} ({state['lld_path']}), {count} round{'' if count == 1 else 's'}.\n"
+        f"The design was {state['approval']}.\n"
+    )
+
+
+def _label(state: ImplementationState) -> str:
+    return f"LLD-{state['item_id']}"
+
+
+def _plan_model() -> type[Any]:
+    # Pydantic loads with the SDKs; only a plan that needs revision needs it.
+    from pydantic import BaseModel, Field  # noqa: PLC0415
+
+    class PlannedScenario(BaseModel):
+        id: str = Field(description="of a scenario to change, or a new one")
+        scenario: str
+        requirements: list[str] = Field(description="numbers of the requirements it checks")
+        expected: str = ""
+
+    class PlanRevision(BaseModel):
+        scenarios: list[PlannedScenario]
+
+    return PlanRevision

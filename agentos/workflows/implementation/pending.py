@@ -1,0 +1,193 @@
+"""Which designs a run would implement, and which of them get in each other's way. Reads files, nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.documents.approval import Absent, Changed, document_hash, verify_approval
+from agentos.documents.lld import parse_lld
+from agentos.errors import InvalidIdentifier
+from agentos.settings import Settings
+from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
+from agentos.sources.item import dependency_ids
+from agentos.workflows import checkpoint
+from agentos.workflows.drafting.pending import Pending, Wanted
+from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
+from agentos.workflows.implementation.records import has_branch, read_record
+from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
+from agentos.workflows.plan import Item, Plan, select
+
+WORKFLOW = "implementation"
+LABEL_PREFIX = "IMPL-"
+_NAME = re.compile(r"LLD-(?P<id>.+)\.md")
+_NUMBER_BEFORE_TITLE = re.compile(r"#?\d+\s*[-–—:.]\s*(?:Feature\s*:\s*)?", re.IGNORECASE)
+_MOST_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """How a user wants designs chosen."""
+
+    allows_unapproved: bool = False
+    waits_for_merge: bool = False
+    """Leave a design alone until what it depends on is merged, instead of building on its branch."""
+
+
+def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices: Choices) -> Pending:
+    """Approved designs that are not implemented yet, or whose implementation is unfinished.
+
+    A design that is named is always tried: its first node refuses what is not approved, with the reason.
+    """
+    patterns = [re.sub(r"^(?:LLD|IMPL)-", "", pattern) for pattern in wanted.patterns]
+    designs = select(read_designs(project_dir, settings), patterns)
+    pending, reasons, skipped = [], {}, []
+    for design in designs:
+        why_not = _why_waiting(design, project_dir, settings, choices)
+        unfinished = checkpoint.path_for(project_dir, WORKFLOW, design.id).exists()
+        if not why_not and not unfinished and not (patterns and wanted.is_fresh):
+            why_not = _why_done(design, project_dir, settings)
+            if not why_not and not patterns and not choices.allows_unapproved:
+                why_not = _why_unapproved(design)
+        if why_not:
+            skipped.append((design.id, why_not))
+            continue
+        pending.append(design)
+        reasons[design.id] = "unfinished: goes on from its checkpoint" if unfinished else "approved, not implemented"
+    warnings = [f"LLD-{design_id} {why}" for design_id, why in skipped if why.startswith("changed since")]
+    return Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
+
+
+def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
+    """Every readable design of the active folder as an item, in natural order."""
+    folder = settings.documents.lld_dir
+    from_issues = _issue_dependencies(project_dir, settings)
+    items = []
+    for path in (project_dir / folder).glob("LLD-*.md"):
+        match = _NAME.fullmatch(path.name)
+        text = _text(path)
+        if match is None or text is None:
+            continue
+        try:
+            item_id = sanitize_identifier(match["id"])
+        except InvalidIdentifier:
+            continue
+        items.append(design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ())))
+    return sorted(items, key=lambda item: natural_key(item.id))
+
+
+def design_item(item_id: str, text: str, path: str, further_dependencies: Sequence[str] = ()) -> Item:
+    """An item for one design. It depends on what the design says, and on what its issue says."""
+    depends_on = tuple(dict.fromkeys(d for d in (*dependency_ids(text), *further_dependencies) if d != item_id))
+    return Item(
+        id=item_id,
+        input={
+            "item_id": item_id,
+            "title": _title(text) or f"LLD-{item_id}",
+            "lld_path": path,
+            "lld_text": text,
+            "depends_on": list(depends_on),
+        },
+        depends_on=depends_on,
+    )
+
+
+def _title(text: str) -> str:
+    return _NUMBER_BEFORE_TITLE.sub("", " ".join(parse_lld(text).title.split()), count=1)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return None
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _issue_dependencies(project_dir: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
+    """What issues in a folder depend on. Issues elsewhere are not asked for: their designs must say it."""
+    source = parse_source(settings.sources.issues, project_dir=project_dir, kind=ItemKind.ISSUE)
+    if not isinstance(source, FolderSource) or not source.directory.is_dir():
+        return {}
+    return {item.id: item.depends_on for item in source.read().items}
+
+
+def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: Choices) -> str:
+    if not choices.waits_for_merge:
+        return ""
+    documents = settings.documents
+    for dependency in design.depends_on:
+        is_designed = (project_dir / documents.lld_dir / f"LLD-{dependency}.md").is_file()
+        # The finished design arrives in its done folder with the merge.
+        if is_designed and not (project_dir / documents.lld_done_dir / f"LLD-{dependency}.md").is_file():
+            return f"waits until LLD-{dependency} is merged"
+    return ""
+
+
+def _why_done(design: Item, project_dir: Path, settings: Settings) -> str:
+    text_hash = document_hash(design.input["lld_text"])
+    finished = _text(project_dir / settings.documents.lld_done_dir / f"LLD-{design.id}.md")
+    if finished is not None and document_hash(finished) == text_hash:
+        return "done and merged"
+    record = read_record(project_dir, design.id)
+    if record and record.document_hash == text_hash and has_branch(project_dir, record.branch):
+        return f"implemented on {record.branch}"
+    return ""
+
+
+def _why_unapproved(design: Item) -> str:
+    match verify_approval(design.input["lld_text"]):
+        case Absent():
+            return "not approved"
+        case Changed(what=what):
+            return f"changed since it was approved ({what}): its approval no longer counts"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """Which items of a plan change the same files, and an order to merge their branches in."""
+
+    overlaps: tuple[Overlap, ...]
+    merge_order: tuple[str, ...]
+
+    def rivals(self) -> dict[str, tuple[str, ...]]:
+        """For each item those it must not run beside; one entry a pair."""
+        found: dict[str, list[str]] = {}
+        for overlap in self.overlaps:
+            found.setdefault(overlap.first, []).append(overlap.second)
+        return {item_id: tuple(others) for item_id, others in found.items()}
+
+
+def find_conflicts(plan: Plan) -> Conflicts:
+    """Overlaps between items of which neither builds on the other: those that do come one after the other anyway."""
+    changes = {item.id: changed_by(item) for item in plan.items}
+    overlaps = [
+        overlap
+        for overlap in find_overlaps(changes)
+        if not _builds_on(plan.depends_on, overlap.first, overlap.second)
+        and not _builds_on(plan.depends_on, overlap.second, overlap.first)
+    ]
+    return Conflicts(tuple(overlaps), merge_order(changes, plan.depends_on))
+
+
+def changed_by(item: Item) -> list[str]:
+    """The files a design says it changes; none when there is no design yet."""
+    changes = parse_lld(item.input.get("lld_text", "")).files
+    return [path for change in changes for path in (change.path, change.target) if path]
+
+
+def _builds_on(depends_on: Mapping[str, Sequence[str]], item_id: str, other: str) -> bool:
+    seen: set[str] = set()
+    waiting = [item_id]
+    while waiting:
+        for dependency in depends_on.get(waiting.pop(), ()):
+            if dependency == other:
+                return True
+            if dependency not in seen:
+                seen.add(dependency)
+                waiting.append(dependency)
+    return False

@@ -1,0 +1,105 @@
+"""The project's tests in an item's worktree: the whole suite, or the new tests with coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from agentos.settings import Settings
+from agentos.workflows.implementation.judging import is_test_file
+from agentos.workflows.implementation.sandbox import Isolation, Sandbox
+from agentos.workflows.implementation.test_report import CaseResult, Outcome, SuiteReport
+from agentos.workflows.implementation.test_runner import Pytest, find_python, run_command
+
+_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing"})
+_TEST_NAME_PARTS = ("_test.", ".test.", "_spec.", ".spec.", "Test.", "Tests.")
+
+
+def is_test_path(path: str) -> bool:
+    """Whether a file is a test or serves tests, by its place or its name, in any language."""
+    pure = PurePosixPath(path)
+    if any(part.lower() in _TEST_FOLDERS for part in pure.parts[:-1]):
+        return True
+    return is_test_file(path) or any(part in pure.name for part in _TEST_NAME_PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectTests:
+    """Runs tests as the project wants them run, in the sandbox."""
+
+    project_dir: Path
+    worktree_path: Path
+    settings: Settings
+
+    def suite(self, measure: Sequence[str] = ()) -> SuiteReport:
+        """All of the project's tests, measuring the coverage of `measure` where that can be done."""
+        if command := self.settings.implementation.test:
+            return self._command(command)
+        return self._pytest().run(measure=measure, timeout_seconds=self._timeout_seconds)
+
+    def new_tests(self, test_files: Sequence[str], before: SuiteReport) -> SuiteReport:
+        """The tests in `test_files`.
+
+        A command of the project's own runs everything: what failed `before` is then left out of the report.
+        """
+        if command := self.settings.implementation.test:
+            return without_old_failures(self._command(command), before)
+        runnable = [path for path in test_files if path.endswith(".py") and is_test_file(path)]
+        chosen = [path for path in runnable if PurePosixPath(path).name != "conftest.py"]
+        return self._pytest().run(chosen, timeout_seconds=self._timeout_seconds)
+
+    @property
+    def has_coverage(self) -> bool:
+        return not self.settings.implementation.test
+
+    @property
+    def _timeout_seconds(self) -> float:
+        return float(self.settings.implementation.test_timeout_seconds)
+
+    def _sandbox(self) -> Sandbox:
+        secrets = tuple(self.project_dir.glob(".env*"))
+        return Sandbox(self.worktree_path, hidden=secrets)
+
+    def _command(self, command: str) -> SuiteReport:
+        junit = self.settings.implementation.junit or None
+        return run_command(self._sandbox(), command, junit_glob=junit, timeout_seconds=self._timeout_seconds)
+
+    def _pytest(self) -> Pytest:
+        return Pytest(self._sandbox(), find_python(self.project_dir, self.settings.implementation.python or None))
+
+
+def without_old_failures(report: SuiteReport, before: SuiteReport) -> SuiteReport:
+    """A report of everything, reduced to what this change answers for (pure)."""
+    if report.cases is None or before.cases is None:
+        return report
+    kept = tuple(case for case in report.cases if not (case.is_failing and case.id in before.failing))
+    only_old_ones_fail = len(kept) < len(report.cases) and not any(case.is_failing for case in kept)
+    return replace(report, cases=kept, exit_code=0 if only_old_ones_fail else report.exit_code)
+
+
+def report_data(report: SuiteReport) -> dict[str, Any]:
+    """What a checkpoint keeps of a test run. `stored_report` reads it back."""
+    cases = None if report.cases is None else [[case.id, case.outcome.value] for case in report.cases]
+    return {
+        "command": report.command,
+        "exit_code": report.exit_code,
+        "timed_out": report.timed_out,
+        "seconds": round(report.seconds, 2),
+        "isolation": report.isolation.value,
+        "cases": cases,
+    }
+
+
+def stored_report(data: Mapping[str, Any]) -> SuiteReport:
+    cases = data["cases"]
+    return SuiteReport(
+        command=data["command"],
+        exit_code=data["exit_code"],
+        timed_out=data["timed_out"],
+        output="",
+        seconds=data["seconds"],
+        isolation=Isolation(data["isolation"]),
+        cases=None if cases is None else tuple(CaseResult(str(i), Outcome(o)) for i, o in cases),
+    )

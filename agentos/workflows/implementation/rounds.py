@@ -1,0 +1,58 @@
+"""What a round of code came to, and what the next one is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from agentos.workflows.implementation.judging import GreenVerdict
+from agentos.workflows.implementation.project_tests import is_test_path
+from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.test_report import SuiteReport
+from agentos.workstreams.commits import changed_files
+from agentos.workstreams.worktree import Worktree
+
+_MOST_CASES = 10
+_MOST_CASE_CHARACTERS = 2_000
+_MOST_OUTPUT_CHARACTERS = 4_000
+
+
+def changed_code(worktree: Worktree, since: str) -> list[str]:
+    """Files that the branch adds or changes, tests left out."""
+    changed = changed_files(worktree, since)
+    return [path for path in changed if not is_test_path(path) and (worktree.path / path).is_file()]
+
+
+def code_files(worktree: Worktree, state: ImplementationState, listed: Sequence[str]) -> list[str]:
+    """What a coder should see in full: the design's files and whatever the rounds so far have touched."""
+    touched = changed_code(worktree, state["base_commit"])
+    return [path for path in dict.fromkeys((*listed, *touched)) if not is_test_path(path)]
+
+
+def failing_ids(verdict: GreenVerdict, test_files: Collection[str], expected: Sequence[str]) -> frozenset[str]:
+    """Everything that is not as it should be, by name (pure).
+
+    A test file that cannot be collected counts as all of its tests: a broken import is no better than two failures.
+    """
+    named = {*verdict.failing, *verdict.missing, *verdict.regressions}
+    whole_files = named & set(test_files)
+    inside = {test_id for test_id in expected if test_id.partition("::")[0] in whole_files}
+    problem = {"the test run itself"} if verdict.problem else set()
+    return frozenset((named - whole_files if inside else named) | inside | problem)
+
+
+def feedback(
+    verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None, state: ImplementationState
+) -> str:
+    """The last round in words for the coder, bounded (pure)."""
+    lines = [verdict.words()]
+    cases = [case for run in (report, suite) if run is not None for case in run.cases or () if case.is_failing]
+    wanted = [case for case in cases if case.id in {*verdict.failing, *verdict.regressions}]
+    for case in wanted[:_MOST_CASES]:
+        lines.append(f"\n{case.id}\n{case.message[-_MOST_CASE_CHARACTERS:]}")
+    for path, percent in (verdict.shortfalls or {}).items():
+        missing = (suite.coverage or {})[path].missing_lines if suite else ()
+        lines.append(f"{path}: {percent:.0f} % covered; not run: lines {', '.join(map(str, missing[:60]))}")
+    if verdict.problem:
+        lines.append(report.output[-_MOST_OUTPUT_CHARACTERS:])
+    lines += [f"Refused: {refusal}" for refusal in state.get("refusals", [])[-5:]]
+    return "\n".join(lines)
