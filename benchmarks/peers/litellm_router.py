@@ -1,4 +1,4 @@
-"""LiteLLM's Router, as its documentation shows it: every key a deployment of one model group. Has its own environment."""
+"""LiteLLM's Router, as documented: every key a deployment of one model group. Runs in an environment of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 def new_router(plan: Plan) -> Any:
-    import litellm
+    import litellm  # type: ignore[import-not-found]
 
     litellm.suppress_debug_info = True
     deployments = [

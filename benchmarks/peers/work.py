@@ -59,7 +59,7 @@ def run(plan: Plan, call: Callable[[str], object]) -> None:
                 return
             try:
                 for turn in range(plan.calls):
-                    _persist(plan, ends_at, lambda turn=turn: call(f"workflow {number}, call {turn}"))
+                    _persist(plan, ends_at, call, f"workflow {number}, call {turn}")
             except Exception as error:
                 reasons.append(f"{type(error).__name__}: {error}")
 
@@ -71,11 +71,11 @@ def run(plan: Plan, call: Callable[[str], object]) -> None:
     print(json.dumps({"failed": len(reasons), "reason": reasons[0] if reasons else ""}), flush=True)
 
 
-def _persist(plan: Plan, ends_at: float, call: Callable[[], object]) -> None:
+def _persist(plan: Plan, ends_at: float, call: Callable[[str], object], prompt: str) -> None:
     """Call until it works, if the plan is to try again."""
     while True:
         try:
-            call()
+            call(prompt)
             return
         except Exception:
             if plan.retry_seconds <= 0:
