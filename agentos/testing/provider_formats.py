@@ -135,7 +135,9 @@ class GoogleFormat:
         limit = _announced(refusal.limit, 1 if refusal.period == "day" else scale)
         metric = f"generativelanguage.googleapis.com/{metric}"
         # For a spent day Gemini still names a delay of seconds: clients must not believe it.
-        delay_seconds = min(refusal.retry_after_seconds, 47.403912)
+        delay_seconds = refusal.retry_after_seconds
+        if refusal.period == "day":
+            delay_seconds = min(delay_seconds, 47.403912)
         violation = {
             "quotaMetric": metric,
             "quotaId": f"Generate{unit}{per}PerProjectPerModel-FreeTier",
