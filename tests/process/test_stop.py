@@ -190,17 +190,20 @@ def test_second_ctrl_c_kills_at_once(sandbox: Sandbox) -> None:
     check_resumes(sandbox, resume_command(stopped.stdout), deeds)
 
 
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+@pytest.mark.parametrize(
+    ("start_method", "deeds"),
+    [("forkserver", STUBBORN), ("spawn", ("holds-interpreter", "leaves-daemon"))],
+)
 def test_workers_and_their_children_end_by_themselves_when_the_coordinator_is_killed(
-    sandbox: Sandbox, start_method: str
+    sandbox: Sandbox, start_method: str, deeds: tuple[str, ...]
 ) -> None:
-    started = start_mischief(sandbox, *STUBBORN, arguments=("--start-method", start_method))
+    started = start_mischief(sandbox, *deeds, arguments=("--start-method", start_method))
     killed = time.monotonic()
     started.kill(signal.SIGKILL)
     nothing_left(sandbox)
     assert time.monotonic() - killed < 2.0 + LOADED_MACHINE_SECONDS
     assert started.wait().code == -signal.SIGKILL
-    check_resumes(sandbox, sandbox.arguments("--parallel", "9", graph="mischief"), STUBBORN)
+    check_resumes(sandbox, sandbox.arguments("--parallel", str(len(deeds)), graph="mischief"), deeds)
 
 
 def test_nothing_survives_a_kill_of_the_coordinators_whole_group(sandbox: Sandbox) -> None:
