@@ -86,10 +86,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(*, as_json: bool) -> int:
+    from agentos.keys.memory import LimitMemory
     from agentos.keys.overview import key_rows
 
-    credentials = _load()
-    rows = key_rows(credentials)
+    memory = LimitMemory()
+    rows = key_rows(_load(), memory)
+    _warn(memory.warnings)
     if as_json:
         _print([json.dumps([row.to_document() for row in rows], indent=1)])
     elif rows:
@@ -212,9 +214,12 @@ def _load() -> CredentialSet:
     from agentos.keys.credentials import load_credentials
 
     credentials = load_credentials()
-    for warning in credentials.warnings:
-        sys.stderr.write(f"Warning: {warning}\n")
+    _warn(credentials.warnings)
     return credentials
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    sys.stderr.write("".join(f"Warning: {warning}\n" for warning in warnings))
 
 
 def _use_project_settings() -> None:

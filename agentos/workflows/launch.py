@@ -119,6 +119,7 @@ class Launcher:
             with _records_kept():
                 claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
                 audit = AuditReporter(run_dir, output.json_sink)
+            memory = LimitMemory()
             run = GraphRun(
                 request.plan,
                 _settings(request, run_dir.name, scrubbed(environment, all_credentials), credentials),
@@ -131,7 +132,7 @@ class Launcher:
                 ],
                 vital_reporters=[audit],
                 claims=claims,
-                keys=lambda control, emit: _key_desk(request, credentials, redactor, loop, control, emit),
+                keys=lambda control, emit: _key_desk(request, credentials, memory, redactor, loop, control, emit),
                 redactor=redactor,
                 hold_node=request.hold_node,
             )
@@ -141,7 +142,7 @@ class Launcher:
             try:
                 run.prepare()
                 run.hold_back(_held_items(request, claims, run_dir))
-                for warning in (*request.warnings, *credentials.warnings):
+                for warning in (*request.warnings, *credentials.warnings, *memory.warnings):
                     run.announce(Warned(text=warning))
                 exit_code = run.execute()
             finally:
@@ -193,6 +194,7 @@ def _records_kept() -> Iterator[None]:
 def _key_desk(
     request: RunRequest,
     credentials: CredentialSet,
+    memory: LimitMemory,
     redactor: Redactor,
     loop: Loop,
     control: RunControl,
@@ -201,7 +203,7 @@ def _key_desk(
     service = KeyService(
         with_cli_login(credentials),
         emit=emit,
-        memory=LimitMemory(),
+        memory=memory,
         salt=load_salt() if credentials.credentials else b"",
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
     )

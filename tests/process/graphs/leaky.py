@@ -1,0 +1,95 @@
+"""A graph that gets at its key and spreads it everywhere it can: output, logs, state, documents, errors, children."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+from journal import note, sandbox_file
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import interrupt
+
+from agentos import outputs
+from agentos.keys.leases import Abandoned
+from agentos.llm import current_broker, generate
+
+MODEL = "google:gemini-2.5-flash"
+
+
+class State(TypedDict, total=False):
+    fails: bool
+    asks: bool
+    loot: dict[str, Any]
+    outcome: str
+    reason: str
+
+
+def _encodings(secret: str) -> dict[str, str]:
+    return {
+        "raw": secret,
+        "url": quote(secret, safe=""),
+        "base64": base64.b64encode(f"Bearer {secret} end".encode()).decode(),
+        "json": json.dumps({"key": secret}),
+        "twice": json.dumps(json.dumps(secret)),
+        "hex": secret.encode().hex(),
+        "repr": repr({"key": secret.encode()}),
+    }
+
+
+def _steal() -> str:
+    """What any node can do: it holds its key while it holds a lease."""
+    provider, _, model = MODEL.partition(":")
+    lease = current_broker().acquire(provider=provider, model=model)
+    current_broker().release(lease, Abandoned())
+    return lease.secret
+
+
+def spread(state: State) -> State:
+    secret = _steal()
+    forms = _encodings(secret)
+    for name, text in forms.items():
+        print(f"{name}: {text}")
+        print(f"{name}: {text}", file=sys.stderr)
+    logging.basicConfig(level=logging.INFO)
+    logging.getLogger("leaky").info("calling with %s", secret)
+    for half in (secret[:10], secret[10:]):  # In two writes, with time for the first to be read.
+        os.write(1, half.encode())
+        time.sleep(0.3)
+    os.write(1, b"\n")
+    print("\n".join(secret[i : i + 8] for i in range(0, len(secret), 8)))
+    subprocess.run(["cat"], input=f"from a child: {secret}\n".encode(), check=True)
+    answer = generate(f"Remember {secret}", model=MODEL).text
+    outputs.write(Path("out") / f"{os.environ['AGENTOS_ITEM_ID']}.txt", json.dumps({**forms, "answer": answer}))
+    note(f"{os.environ['AGENTOS_ITEM_ID']} spread")
+    return {"loot": {**forms, "bytes": secret.encode(), "answer": answer, "nested": [{secret: (secret,)}]}}
+
+
+def wait_to_be_looked_at(state: State) -> State:
+    while not sandbox_file("seen").exists():
+        time.sleep(0.01)
+    if state.get("asks"):
+        interrupt({"question": f"May I use {_steal()}?"})
+    if state.get("fails"):
+        secret = _steal()
+        try:
+            raise ValueError(f"bad key {secret}")
+        except ValueError as error:
+            error.add_note(base64.b64encode(secret.encode()).decode())
+            raise RuntimeError("x" * 1990 + secret) from error
+    return {"outcome": "completed", "reason": f"done with {_steal()}"}
+
+
+graph = StateGraph(State)
+graph.add_node("spread", spread)
+graph.add_node("wait_to_be_looked_at", wait_to_be_looked_at)
+graph.add_edge(START, "spread")
+graph.add_edge("spread", "wait_to_be_looked_at")
+graph.add_edge("wait_to_be_looked_at", END)

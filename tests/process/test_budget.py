@@ -1,0 +1,64 @@
+"""Money in real runs: reserved before each call, said at 80 %, stopped at the cap, resumed with more."""
+
+from __future__ import annotations
+
+import re
+
+from harness import Finished, Sandbox, of_type
+from providers import PoolKey, provider
+
+MODEL = "google:gemini-2.5-flash"
+OUTPUT_TOKENS = 4000
+LONG_ANSWER = "word" * OUTPUT_TOKENS  # Four characters a token, as the server counts.
+CALL_USD = 0.01
+"""What one such answer costs: 2.5 dollars a million tokens. Its question costs next to nothing."""
+
+
+def _run(sandbox: Sandbox, *more: str) -> Finished:
+    return sandbox.start(*more, graph="callers").wait()
+
+
+def _spent_usd(sandbox: Sandbox) -> float:
+    return sum(record["cost_usd"] for record in of_type(sandbox.records(), "item_ended"))
+
+
+def test_a_budget_is_never_passed_and_more_money_resumes_the_rest(sandbox: Sandbox) -> None:
+    keys = [PoolKey(name=name) for name in ("alpha", "beta", "gamma")]
+    with provider(sandbox, *keys, reply=LONG_ANSWER, latency_seconds=0.05) as server:
+        sandbox.write_items(
+            *({"id": item, "input": {"calls": 4, "max_output_tokens": OUTPUT_TOKENS}} for item in "abc")
+        )
+        stopped = _run(sandbox, "--parallel", "3", "--budget", "0.055")
+        spent, hits = _spent_usd(sandbox), server.stats()["total"]
+        resumed = _run(sandbox, "--parallel", "3", "--budget", "5")
+
+    assert stopped.code == 5, stopped.stdout
+    assert hits == 5
+    assert 0.8 * 0.055 <= spent <= 0.055
+    assert len(re.findall(r"^\[COORDINATOR\] Budget: \$0\.05 of \$0\.0[56] spent", stopped.stdout, re.M)) == 1
+    assert stopped.stdout.count("Resume with a higher --budget") == 1
+    assert "failed" not in sandbox.outcomes().values()
+    assert resumed.code == 0, resumed.stdout
+    assert set(sandbox.outcomes().values()) == {"completed"}
+    assert all(sandbox.notes().count(f"{item} prepare start") == 1 for item in "abc")
+
+
+def test_a_call_that_could_pass_the_budget_is_not_made(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha")) as server:
+        sandbox.write_items({"id": "a", "input": {"max_output_tokens": OUTPUT_TOKENS}})
+        finished = _run(sandbox, "--budget", "0.001")
+
+    assert finished.code == 5, finished.stdout
+    assert "the next call is estimated at $0.0100" in finished.stdout
+    assert server.stats()["total"] == 0
+
+
+def test_an_unknown_price_counts_tokens_and_says_so_once(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha")):
+        sandbox.write_items(*({"id": item, "input": {"model": "google:my-own-model", "calls": 2}} for item in "ab"))
+        finished = _run(sandbox, "--budget", "0.001")
+
+    assert finished.code == 0, finished.stdout
+    assert finished.stdout.count("the price of google:my-own-model is not known") == 1
+    ended = of_type(sandbox.records(), "item_ended")
+    assert all(record["output_tokens"] > 0 and record["cost_usd"] == 0 for record in ended)

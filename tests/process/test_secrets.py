@@ -1,0 +1,120 @@
+"""No key, nor any part of one, in anything a run writes or in any process it starts, whatever its nodes do."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from harness import Sandbox, children_of, of_type
+from providers import PoolKey, provider
+
+FILED = PoolKey(name="filed")
+EXPORTED = PoolKey(name="exported", env="MY_SECOND_KEY")
+SHORTEST_PART = 8
+
+
+def _needles(secret: str) -> set[bytes]:
+    """Every part of 8 characters, and of what encoders make of the secret."""
+    forms = {secret, quote(secret, safe=""), binascii.hexlify(secret.encode()).decode()}
+    for shift in range(3):
+        encoded = base64.b64encode(b"-" * shift + secret.encode()).decode()
+        forms.add(encoded[4:-4])  # The ends depend on what stands beside it.
+    length = SHORTEST_PART
+    needles = {form[i : i + length].encode() for form in forms for i in range(len(form) - length + 1)}
+    # Hex digits of eight characters may stand anywhere by chance; twice as many do not.
+    digits = binascii.hexlify(secret.encode())
+    return {n for n in needles if n not in digits} | {digits[i : i + 16] for i in range(len(digits) - 15)}
+
+
+NEEDLES = _needles(FILED.secret) | _needles(EXPORTED.secret)
+
+
+def _found_in(data: bytes) -> list[bytes]:
+    return [needle for needle in NEEDLES if needle in data]
+
+
+def _files(sandbox: Sandbox) -> list[Path]:
+    """All a run may have written: the home but for the user's own key file, the project, what it printed."""
+    found = [path for root in (sandbox.home, sandbox.project) for path in root.rglob("*") if path.is_file()]
+    found += [*sandbox.root.glob("std*.txt"), *(sandbox.root / "recordings").rglob("*.json")]
+    return [path for path in found if path.name != "credentials.toml"]
+
+
+def _assert_clean(sandbox: Sandbox) -> None:
+    files = _files(sandbox)
+    dirty = {str(path): found for path in files if (found := _found_in(path.read_bytes() + os.fsencode(path)))}
+    assert not dirty, dirty
+
+
+def _descendants(pid: int) -> list[int]:
+    children = children_of(pid)
+    return [*children, *(below for child in children for below in _descendants(child))]
+
+
+def _assert_processes_clean(coordinator: int) -> int:
+    """Command lines of all; the environment of all but the coordinator, which the user gave the key to."""
+    below = _descendants(coordinator)
+    for pid in (coordinator, *below):
+        assert not _found_in(Path(f"/proc/{pid}/cmdline").read_bytes()), pid
+    for pid in below:
+        assert not _found_in(Path(f"/proc/{pid}/environ").read_bytes()), pid
+    return len(below)
+
+
+def test_keys_that_nodes_spread_are_masked_in_everything_that_is_written(sandbox: Sandbox) -> None:
+    environment = {"MY_SECOND_KEY": EXPORTED.secret, "AGENTOS_RECORD_DIR": str(sandbox.root / "recordings")}
+    with provider(sandbox, FILED, EXPORTED) as server:
+        sandbox.write_items(
+            {"id": "good", "input": {}},
+            {"id": "bad", "input": {"fails": True}},
+            {"id": "shy", "input": {"asks": True}},
+        )
+        run = sandbox.start("--parallel", "3", graph="leaky", env=environment)
+        for item in ("good", "bad", "shy"):
+            sandbox.wait_for_note(f"{item} spread")
+        run.wait_for_record("node_started", item="good", node="wait_to_be_looked_at")
+        assert _assert_processes_clean(run.pid) >= 4  # The fork server and three workers.
+        _assert_clean(sandbox)  # With the databases of all three open.
+        sandbox.release("seen")
+        finished = run.wait()
+
+    assert sandbox.outcomes() == {"good": "completed", "bad": "failed", "shy": "awaiting_review"}, finished.stdout
+    assert finished.code == 1
+    _assert_clean(sandbox)
+    # What was masked was there: the test would be blind otherwise.
+    assert "raw: ****" in finished.stdout
+    assert b"****" in (sandbox.project / "out" / "good.txt").read_bytes()
+    assert "****" in of_type(sandbox.records(), "item_ended", "bad")[0]["traceback"]
+    assert "****" in of_type(sandbox.records(), "item_ended", "good")[0]["reason"]
+    assert all(server.hits(name) for name in ("filed", "exported"))
+    assert list((sandbox.root / "recordings").rglob("*.json"))
+
+
+def test_masked_state_is_still_readable_and_resumes(sandbox: Sandbox) -> None:
+    with provider(sandbox, FILED):
+        sandbox.write_items({"id": "bad", "input": {"fails": True}})
+        sandbox.release("seen")
+        first = sandbox.run(graph="leaky")
+        second = sandbox.run(graph="leaky")
+
+    assert (first.code, second.code) == (1, 1)
+    assert "resuming after spread" in second.stdout
+    _assert_clean(sandbox)
+    (database,) = sandbox.home.glob("checkpoints/*/*.db")
+    with sqlite3.connect(database) as connection:
+        masked = connection.execute("SELECT count(*) FROM writes WHERE instr(value, '****') > 0").fetchone()[0]
+    connection.close()
+    assert masked > 0
+
+
+def test_keys_of_the_environment_alone_reach_no_worker(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a", "input": {}})
+    finished = sandbox.run(graph="probe", env={"GEMINI_API_KEY": FILED.secret, "COPY_OF_IT": f"k={FILED.secret}"})
+
+    assert finished.code == 0, finished.stdout
+    assert not _found_in((sandbox.root / "a.json").read_bytes())
+    _assert_clean(sandbox)
