@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "see it work: ten issues of a sample project, designed in parallel, offline",
     "lld": "turn issues into reviewed low-level designs",
     "issue": "turn briefs into reviewed issues",
+    "ws": "workstreams: a worktree, a branch and a state each; run many at once",
     "review": "see what waits for a person, and answer it",
     "show": "an item's document, its approval, history and last run",
     "init": "write a commented agentos.toml and show what was found",
@@ -23,6 +24,7 @@ COMMANDS = {
     "keys": "list, add, remove, check and reset keys",
     "lint": "check low-level designs and issues",
     "completion": "print a completion script for bash, zsh or fish",
+    "repl": "the same commands at a prompt, with history and completion",
 }
 """Every command with its help. The module of the same name has the rest, and loads only when it is used."""
 

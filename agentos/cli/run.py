@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     parallel, warnings = capped(arguments.parallel)
     here = Path.cwd()
     project_dir = project_from(arguments.project, here)
-    _check_graph_spec(arguments.graph, here)
+    check_graph_spec(arguments.graph, here)
     plan = make_plan(select(_read_items(arguments.items), arguments.ids))
     workflow = workflow_name(arguments.graph)
     if arguments.dry_run:
@@ -102,7 +102,7 @@ def workflow_name(graph_spec: str) -> str:
     return name[-64:].strip("-") or "graph"
 
 
-def _check_graph_spec(spec: str, here: Path) -> None:
+def check_graph_spec(spec: str, here: Path) -> None:
     """What can be seen without loading anything; loading it finds the rest."""
     target, colon, attribute = spec.rpartition(":")
     if not (colon and target and attribute):

@@ -71,11 +71,12 @@ class Changes:
     _last_number: int = 0
 
     def add(self, slug: str, text: str, *, path: Path, base: str) -> Workstream:
-        """A new active workstream. UsageError when there is one of that name."""
+        """A new active workstream. UsageError when there is one of that name.
+
+        One that was only found in git has no text yet: it gets it now.
+        """
         branch = branch_of(slug)
-        if slug in self.workstreams:
-            word = status_word(self.workstreams[slug].state)
-            raise UsageError(f"workstream {slug} exists and is {word}: choose another name or remove it")
+        refuse_taken(slug, self.workstreams)
         workstream = Workstream(
             slug=slug, text=text, branch=branch, path=path, base=base, created_at=self.now, changed_at=self.now
         )
@@ -116,6 +117,14 @@ class Changes:
     def _record(self, slug: str, event: str, before: str | None, after: str | None, detail: str) -> None:
         self._last_number += 1
         self.entries.append(HistoryEntry(self._last_number, self.now, slug, event, before, after, detail))
+
+
+def refuse_taken(slug: str, workstreams: Mapping[str, Workstream]) -> None:
+    """UsageError when there is a workstream of that name, unless it was only found in git and has no text yet."""
+    known = workstreams.get(slug)
+    if known is not None and (known.text or known.state != Active()):
+        word = status_word(known.state)
+        raise UsageError(f"workstream {slug} exists and is {word}: choose another name or remove it")
 
 
 def _event_name(change: Request | Finding) -> str:

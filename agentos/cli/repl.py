@@ -1,0 +1,207 @@
+"""`agentos repl`: the same commands at a prompt, like `/ws run a b` or `/runs`, with history and completion."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from agentos.cli.main import COMMANDS, build_parser, guarded
+from agentos.errors import AgentosError, ExitCode
+
+_PROMPT = "agentos> "
+_WAYS_OUT = ("quit", "exit")
+_OWN = {"help": "this list", "quit": "leave (also Ctrl+D)"}
+_KEPT_LINES = 1000
+
+Slugs = Callable[[], Sequence[str]]
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "repl",
+        help="the same commands at a prompt, with history and completion",
+        description="Type commands with a slash: /ws run a b, /ws list, /runs, /help, /quit. Ctrl+C stops what runs "
+        "and comes back to the prompt. With piped input, each line is a command and the last one's exit code counts.",
+    )
+    parser.set_defaults(handler=run)
+
+
+def run(_: argparse.Namespace) -> int:
+    """Read commands until the end of input or /quit."""
+    if sys.stdin.isatty():
+        with _line_editing():
+            _converse(_typed_lines())
+        return ExitCode.OK
+    return _converse(sys.stdin)
+
+
+def _converse(lines: Iterator[str]) -> int:
+    """Carry out each line; an error is told and the next line comes. Returns the last exit code."""
+    exit_code: int = ExitCode.OK
+    for line in lines:
+        words = _words(line)
+        if words is None:
+            exit_code = ExitCode.USAGE
+        elif words and words[0] in _WAYS_OUT:
+            break
+        elif words:
+            exit_code = _carry_out(words)
+    return exit_code
+
+
+def _words(line: str) -> list[str] | None:
+    """The line as a shell would split it, without the slash; None when a quote is left open."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        _complain(f"{str(error).lower()}: check the quotes")
+        return None
+    return [words[0].removeprefix("/"), *words[1:]] if words else []
+
+
+def _carry_out(words: Sequence[str]) -> int:
+    name = words[0]
+    if name == "help" or not name:
+        _say_help()
+        return ExitCode.OK
+    if name == "repl":
+        _complain("this is the prompt already")
+        return ExitCode.USAGE
+    if name not in COMMANDS:
+        _complain(f"no command /{name}: /help lists them")
+        return ExitCode.USAGE
+    with _as_if_typed(words):
+        try:
+            arguments = build_parser({name}).parse_args(list(words))
+        except SystemExit as end:
+            # Help, or a usage error: argparse has said what.
+            return end.code if isinstance(end.code, int) else ExitCode.USAGE
+        return guarded(lambda: arguments.handler(arguments))
+
+
+@contextlib.contextmanager
+def _as_if_typed(words: Sequence[str]) -> Iterator[None]:
+    """Commands that tell how to resume read it from `sys.argv`."""
+    before = sys.argv
+    sys.argv = ["agentos", *words]
+    try:
+        yield
+    finally:
+        sys.argv = before
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _say_help() -> None:
+    known = {**{name: text for name, text in COMMANDS.items() if name != "repl"}, **_OWN}
+    width = max(map(len, known))
+    sys.stdout.write("".join(f"  /{name.ljust(width)}  {text}\n" for name, text in known.items()))
+    sys.stdout.write("  /COMMAND --help says what a command takes.\n")
+    sys.stdout.flush()
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"agentos: error: {text}\n")
+    sys.stderr.flush()
+
+
+def _typed_lines() -> Iterator[str]:
+    while True:
+        try:
+            yield input(_PROMPT)
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")  # The line is given up, the prompt comes back.
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+
+
+@contextlib.contextmanager
+def _line_editing() -> Iterator[None]:
+    """History over sessions and completion, where Python was built with readline."""
+    try:
+        import readline  # noqa: PLC0415  Not everywhere, and only for a terminal.
+    except ImportError:
+        yield
+        return
+    from agentos.paths import home_dir  # noqa: PLC0415
+
+    history_path = home_dir() / "repl_history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(history_path)
+    readline.set_history_length(_KEPT_LINES)
+    readline.set_completer_delims(" \t\n")
+    readline.set_completer(_completer(readline.get_line_buffer))
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            history_path.parent.mkdir(parents=True, exist_ok=True)
+            # Texts of workstreams are nobody else's business.
+            os.close(os.open(history_path, os.O_CREAT | os.O_WRONLY, 0o600))
+            readline.write_history_file(history_path)
+
+
+def _completer(line_so_far: Callable[[], str]) -> Callable[[str, int], str | None]:
+    found: list[str] = []
+
+    def complete(text: str, number: int) -> str | None:
+        if number == 0:
+            words = line_so_far().split()
+            before = words[:-1] if text else words
+            found[:] = completions(before, text, _known_slugs)
+        return f"{found[number]} " if number < len(found) else None
+
+    return complete
+
+
+def completions(before: Sequence[str], text: str, slugs: Slugs) -> list[str]:
+    """What could stand here: a command, one of its verbs, an option, or a workstream.
+
+    `before` are the whole words in front of it, `text` its beginning.
+    """
+    if not before:
+        names = [f"/{name}" for name in (*COMMANDS, *_OWN) if name != "repl"]
+        return [name for name in names if name.startswith(text if text.startswith("/") else f"/{text}")]
+    name = before[0].removeprefix("/")
+    if name not in COMMANDS:
+        return []
+    parser = _deepest(build_parser({name}), [name, *before[1:]])
+    verbs = _choices(parser)
+    if text.startswith("-"):
+        options = [option for action in parser._actions for option in action.option_strings]
+        return sorted(option for option in options if option.startswith(text))
+    if verbs:
+        return sorted(verb for verb in verbs if verb.startswith(text))
+    takes_slugs = any(action.dest == "slugs" for action in parser._actions)
+    return sorted(slug for slug in slugs() if slug.startswith(text) and slug not in before) if takes_slugs else []
+
+
+def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices) if actions else {}
+
+
+def _deepest(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
+    for word in words:
+        parser = _choices(parser).get(word, parser)
+    return parser
+
+
+def _known_slugs() -> Sequence[str]:
+    """What the registry has, without asking git: completion must not take time, nor ever fail."""
+    from agentos.paths import find_project_dir  # noqa: PLC0415
+    from agentos.settings import load_settings  # noqa: PLC0415
+    from agentos.workstreams.commands import ProjectWorkstreams  # noqa: PLC0415
+
+    try:
+        project = ProjectWorkstreams.open(find_project_dir(Path.cwd()), load_settings)
+        return sorted(project.registry.workstreams())
+    except (AgentosError, OSError):
+        return []

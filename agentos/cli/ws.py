@@ -1,0 +1,304 @@
+"""`agentos ws`: makes, runs, pauses, completes and removes workstreams: a git worktree, its branch and its state."""
+
+# The verbs import what they need: `agentos --help` and most verbs need no engine.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, whole_number
+from agentos.errors import AgentosError, ExitCode
+from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+
+if TYPE_CHECKING:
+    from agentos.workstreams.commands import ProjectWorkstreams
+    from agentos.workstreams.state import Request
+
+Handler = Callable[[argparse.Namespace, "ProjectWorkstreams"], int]
+_UNLIMITED = 1_000_000
+_SHOWN_HISTORY = 10
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `ws` and its verbs; the parsed arguments carry `handler`."""
+    parser = subparsers.add_parser(
+        "ws",
+        help="workstreams: a worktree, a branch and a state each; run many at once",
+        description=__doc__,
+        epilog="States: active, running, paused, completed, failed.",
+    )
+    verbs = parser.add_subparsers(dest="ws_verb", metavar="VERB", required=True)
+    _add_making_verbs(verbs)
+    _add_running_verbs(verbs)
+    _add_looking_verbs(verbs)
+    _add_state_verbs(verbs)
+
+
+_Verbs = argparse._SubParsersAction
+
+
+def _verb(
+    verbs: _Verbs[argparse.ArgumentParser], name: str, help_text: str, handler: Handler
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(
+        name, help=help_text, description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.set_defaults(handler=lambda arguments: handler(arguments, _project(arguments)))
+    return parser
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+
+
+def _add_slugs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("slugs", nargs="+", metavar="SLUG", help="workstreams; globs like 'feature-*' too")
+
+
+def _add_making_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
+    new = _verb(verbs, "new", "make a worktree on branch agentos/SLUG", _new)
+    new.add_argument("slug", metavar="SLUG", help="letters, digits, _ and -; also the item's id")
+    new.add_argument(
+        "text", metavar="TEXT", help="what is to be done: the workflow works on it; - for standard input"
+    )
+    new.add_argument("--base", default="HEAD", metavar="REF", help="where the branch starts (default: HEAD)")
+    new.add_argument(
+        "--copy",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an ignored file of your checkout that the worktree gets too; repeatable, globs too "
+        "(always: workstreams.copy and workstreams.link of agentos.toml)",
+    )
+    _add_project(new)
+    rm = _verb(verbs, "rm", "remove worktree and branch; refuses to lose work", _remove)
+    _add_slugs(rm)
+    rm.add_argument("--force", action="store_true", help="also with uncommitted, unpushed or unmerged work")
+    _add_project(rm)
+    cleanup = _verb(verbs, "cleanup", "propose workstreams that are merged, clean and nobody's", _cleanup)
+    cleanup.add_argument("--apply", action="store_true", help="remove them (default: only say which)")
+    _add_project(cleanup)
+
+
+def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
+    run = _verb(verbs, "run", "run workstreams in parallel, each in a process of its own", _run)
+    _add_slugs(run)
+    run_all = _verb(verbs, "run-all", "run every active workstream in parallel", _run_all)
+    for parser in (run, run_all):
+        parser.description = f"{parser.description}.\n\n{SHUTDOWN_HELP}"
+        parser.add_argument(
+            "--max-concurrent",
+            "--parallel",
+            dest="parallel",
+            nargs="?",
+            type=whole_number,
+            const=DEFAULT_PARALLELISM,
+            default=DEFAULT_PARALLELISM,
+            metavar="N",
+            help=f"run N workstreams at once (default: {DEFAULT_PARALLELISM}; most {MAX_PARALLELISM})",
+        )
+        parser.add_argument(
+            "--mode",
+            choices=("execute", "analyze"),
+            default="execute",
+            help="execute designs and implements, analyze designs only (default: execute)",
+        )
+        parser.add_argument(
+            "--steps",
+            action="append",
+            default=[],
+            metavar="STEP",
+            help="only these stages (DESIGN, IMPLEMENTATION) or nodes (like N1_design); repeatable, commas too",
+        )
+        parser.add_argument(
+            "--graph",
+            metavar="SPEC",
+            help="your own graph, MODULE:ATTR or PATH.py:ATTR; its state has slug, text, branch, base and worktree",
+        )
+        parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
+        parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
+        parser.add_argument("--dry-run", action="store_true", help="list what would run, in order, and start nothing")
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            help="standard output carries JSON only: one event a line, at the end one result a workstream",
+        )
+        add_engine_options(parser)
+
+
+def _add_looking_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
+    for name, help_text, handler in (
+        ("list", "all workstreams with their state, distance from the base, size and last event", _list),
+        ("status", "everything about some workstreams", _status),
+    ):
+        parser = _verb(verbs, name, help_text, handler)
+        if name == "status":
+            _add_slugs(parser)
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        _add_project(parser)
+    dashboard = _verb(verbs, "dashboard", "a live table until Ctrl+C; in a pipe, one table", _dashboard)
+    _add_project(dashboard)
+
+
+def _add_state_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
+    from_verb: dict[str, tuple[str, Handler]] = {
+        "pause": ("stop at the next node; survives a restart", _pause),
+        "resume": ("make paused or failed workstreams active again; they go on from their checkpoint", _resume),
+        "complete": ("call workstreams done: nothing runs them again", _complete),
+    }
+    for name, (help_text, handler) in from_verb.items():
+        parser = _verb(verbs, name, help_text, handler)
+        _add_slugs(parser)
+        _add_project(parser)
+
+
+def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
+    from agentos.cli.run import project_from
+    from agentos.settings import load_settings
+    from agentos.workstreams.commands import ProjectWorkstreams
+
+    return ProjectWorkstreams.open(project_from(arguments.project, Path.cwd()), load_settings)
+
+
+def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    made = project.new(arguments.slug, text, base=arguments.base, copy=arguments.copy)
+    for provided in made.provided:
+        if provided.problem:
+            sys.stderr.write(f"Warning: {provided.path} left out: {provided.problem}\n")
+    found = " (its worktree was there already)" if made.was_there else ""
+    _print([f"{made.workstream.slug}: {made.workstream.branch} in {made.workstream.path}{found}"])
+    return ExitCode.OK
+
+
+def _run(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_run
+
+    return ws_run.run_named(arguments, project)
+
+
+def _run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_run
+
+    return ws_run.run_all(arguments, project)
+
+
+def _list(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_tables
+    from agentos.cli.texts import say_json
+
+    overviews = project.overview(sorted(project.refreshed()))
+    if arguments.json:
+        say_json([ws_tables.as_json(overview) for overview in overviews])
+    elif overviews:
+        _print(ws_tables.list_lines(overviews, _columns()))
+    else:
+        _print(['No workstreams. `agentos ws new SLUG "text"` makes one.'])
+    return ExitCode.OK
+
+
+def _status(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_tables
+    from agentos.cli.texts import say_json
+    from agentos.workstreams.leases import WorkstreamLeases
+    from agentos.workstreams.state import select_slugs
+
+    slugs = select_slugs(arguments.slugs, project.refreshed())
+    overviews = project.overview(slugs)
+    entries = project.registry.history()
+    histories = {slug: [entry for entry in entries if entry.get("slug") == slug] for slug in slugs}
+    leases = WorkstreamLeases(project.repository.project_dir)
+    if arguments.json:
+        say_json([ws_tables.as_json(each) | {"history": histories[each.workstream.slug]} for each in overviews])
+        return ExitCode.OK
+    for overview in overviews:
+        slug = overview.workstream.slug
+        _print(ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], leases.held_by(slug)))
+    return ExitCode.OK
+
+
+def _dashboard(_: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_dashboard
+
+    return ws_dashboard.show(project)
+
+
+def _pause(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.workstreams.state import Pause
+
+    return _change(arguments.slugs, project, Pause())
+
+
+def _resume(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.workstreams.state import Resume
+
+    return _change(arguments.slugs, project, Resume())
+
+
+def _complete(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.workstreams.state import Complete
+
+    return _change(arguments.slugs, project, Complete())
+
+
+def _change(patterns: Sequence[str], project: ProjectWorkstreams, request: Request) -> int:
+    from agentos.cli.ws_tables import state_words
+    from agentos.workstreams.state import select_slugs
+
+    slugs = select_slugs(patterns, project.refreshed())
+    changed = project.apply(slugs, request)
+    _print(f"{each.slug}: {state_words(each.state)}" for each in changed)
+    return ExitCode.OK
+
+
+def _remove(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.workstreams.state import select_slugs
+
+    slugs = select_slugs(arguments.slugs, project.refreshed())
+    worst = ExitCode.OK
+    for slug in slugs:
+        try:
+            removed = project.remove(slug, force=arguments.force)
+        except AgentosError as error:
+            # One that is refused does not keep the others.
+            sys.stderr.write(f"agentos: error: {error}\n")
+            worst = max(worst, error.exit_code)
+            continue
+        lost = f"; lost: {removed.losses.words()}" if removed.losses else ""
+        back = f" (commits: git branch {removed.branch} {removed.tip[:12]})" if removed.losses and removed.tip else ""
+        _print([f"{slug}: removed{lost}{back}"])
+    return worst
+
+
+def _cleanup(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli.ws_tables import proposal_lines
+
+    project.refreshed()
+    proposals = project.proposals()
+    removable = [each.slug for each in proposals if each.is_safe]
+    if arguments.apply:
+        for slug in removable:
+            project.remove(slug)
+    _print(proposal_lines(proposals, is_done=arguments.apply))
+    if removable and not arguments.apply:
+        _print(["Dry run. `agentos ws cleanup --apply` removes them."])
+    return ExitCode.OK
+
+
+def _print(texts: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{text}\n" for text in texts))
+    sys.stdout.flush()
+
+
+def _columns() -> int:
+    """The window's width; in a pipe, no limit."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return _UNLIMITED
+    return shutil.get_terminal_size().columns

@@ -1,0 +1,205 @@
+"""`agentos ws run` and `run-all`: workstreams on the process engine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentos.cli import dry_run
+from agentos.cli.drafting import choose_models
+from agentos.cli.options import capped
+from agentos.cli.run import check_graph_spec, workflow_name
+from agentos.cli.ws_tables import result_lines
+from agentos.errors import ExitCode, UsageError
+from agentos.settings import load_settings
+from agentos.workflows.issue.filing import TOKEN_VARIABLES
+from agentos.workflows.parallel import host
+from agentos.workflows.plan import Item, Plan, make_plan
+from agentos.workstreams.batch import Batch, Result
+from agentos.workstreams.commands import ProjectWorkstreams, choose_runnable
+from agentos.workstreams.stages import (
+    IMPLEMENTATION,
+    Route,
+    choose_route,
+    graph_items,
+    has_approved_design,
+    source_items,
+)
+from agentos.workstreams.state import Active, Workstream
+
+if TYPE_CHECKING:
+    from agentos.workflows.launch import RunRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """What a run would do. Nothing has been started or written."""
+
+    plan: Plan
+    workflow: str
+    graph: str
+    route: Route
+    skipped: Sequence[tuple[str, str]] = ()
+    """Workstreams with nothing to do, and why."""
+
+
+def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    """`ws run SLUG|GLOB …`."""
+    workstreams = project.refreshed()
+    chosen, left = choose_runnable(workstreams, arguments.slugs)
+    _note(f"left alone: {words}" for words in left)
+    if not chosen:
+        raise UsageError("no workstream to run: see `agentos ws list`")
+    return _run(arguments, project, [workstreams[slug] for slug in chosen])
+
+
+def run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    """`ws run-all`: the active ones."""
+    active = [each for _, each in sorted(project.refreshed().items()) if each.state == Active()]
+    if not active:
+        sys.stdout.write('No active workstreams. `agentos ws new SLUG "text"` makes one.\n')
+        return ExitCode.OK
+    return _run(arguments, project, active)
+
+
+def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream]) -> int:
+    parallel, warnings = capped(arguments.parallel)
+    prepared = _prepare(arguments, project, chosen)
+    if arguments.dry_run:
+        _note(warnings)
+        return dry_run.show(
+            prepared.plan,
+            prepared.workflow,
+            project.project_dir,
+            parallel=parallel,
+            fresh=arguments.fresh,
+            as_json=arguments.json,
+            skipped=prepared.skipped,
+        )
+    if not prepared.plan.items:
+        _note(f"{slug}: {why}" for slug, why in prepared.skipped)
+        return ExitCode.OK
+    environment = _environment(arguments, project, prepared)
+    for workstream in chosen:
+        if workstream.path is None:
+            project.restore_worktree(workstream)
+    slugs = [item.id for item in prepared.plan.items]
+    batch = Batch(
+        project.registry,
+        project.repository,
+        slugs,
+        nodes=prepared.route.nodes,
+        completes=prepared.route.completes,
+    )
+    warnings += [f"{slug} left alone: {why}" for slug, why in prepared.skipped]
+    exit_code = batch.run(_request(arguments, project, prepared, parallel, warnings, environment))
+    _tell(batch.results(), as_json=arguments.json)
+    return exit_code
+
+
+def _prepare(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream]) -> _Prepared:
+    route = choose_route(arguments.mode, arguments.steps)
+    if arguments.graph:
+        here = Path.cwd()
+        check_graph_spec(arguments.graph, here)
+        own = Route((IMPLEMENTATION,), route.nodes)
+        return _Prepared(
+            plan=make_plan(graph_items(chosen)),
+            workflow=workflow_name(arguments.graph),
+            graph=arguments.graph,
+            route=own,
+        )
+    workflow = route.workflow()
+    items = source_items(chosen)
+    skipped: list[tuple[str, str]] = []
+    if not route.completes and not arguments.fresh:
+        items, skipped = _without_designed(items, project)
+    return _Prepared(
+        plan=make_plan(items), workflow=workflow.name, graph=workflow.graph, route=route, skipped=skipped
+    )
+
+
+def _without_designed(items: Sequence[Item], project: ProjectWorkstreams) -> tuple[list[Item], list[tuple[str, str]]]:
+    designed = {item.id for item in items if has_approved_design(item, project.project_dir, project.settings)}
+    why = "its design is approved already; --fresh designs it again"
+    return [item for item in items if item.id not in designed], [(i.id, why) for i in items if i.id in designed]
+
+
+def _environment(arguments: argparse.Namespace, project: ProjectWorkstreams, prepared: _Prepared) -> dict[str, str]:
+    """The workers' environment: flags as variables. Raises NoUsableKeyError before anything starts."""
+    environment = {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES}
+    flags = {"AGENTOS_DRAFTER": arguments.drafter, "AGENTOS_REVIEWER": arguments.reviewer}
+    environment |= {name: value for name, value in flags.items() if value}
+    if arguments.graph:
+        return environment
+    drafter, reviewer = choose_models(load_settings(project.project_dir, environment))
+    return environment | {"AGENTOS_DRAFTER": drafter, "AGENTOS_REVIEWER": reviewer}
+
+
+def _request(
+    arguments: argparse.Namespace,
+    project: ProjectWorkstreams,
+    prepared: _Prepared,
+    parallel: int,
+    warnings: Sequence[str],
+    environment: Mapping[str, str],
+) -> RunRequest:
+    from agentos.workflows.launch import RunRequest  # noqa: PLC0415  A dry run needs none of it.
+
+    models = [environment.get(name, "") for name in ("AGENTOS_DRAFTER", "AGENTOS_REVIEWER")]
+    return RunRequest(
+        plan=prepared.plan,
+        workflow=prepared.workflow,
+        graph=prepared.graph,
+        project_dir=project.project_dir,
+        search_dir=Path.cwd() if arguments.graph else project.project_dir,
+        parallel=parallel,
+        timeout_seconds=arguments.timeout_seconds,
+        stall_seconds=arguments.stall_seconds,
+        retries=arguments.retry,
+        fresh=arguments.fresh,
+        fork=arguments.start_method == "forkserver" and host.CAN_FORK_SAFELY,
+        budget_usd=arguments.budget,
+        max_wait_seconds=arguments.max_wait,
+        resume_command=_resume_command(arguments, prepared.plan),
+        warnings=warnings,
+        environment=environment,
+        preload_providers=None if arguments.graph else [model.partition(":")[0] for model in models],
+        is_json=arguments.json,
+    )
+
+
+def _resume_command(arguments: argparse.Namespace, plan: Plan) -> str:
+    words = ["agentos", "ws", "run", *(item.id for item in plan.items)]
+    if arguments.graph:
+        words += ["--graph", arguments.graph]
+    elif arguments.mode != "execute":
+        words += ["--mode", arguments.mode]
+    for step in arguments.steps:
+        words += ["--steps", step]
+    return shlex.join(words)
+
+
+def _tell(results: Sequence[Result], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write("".join(json.dumps(result.as_json()) + "\n" for result in results))
+        return
+    lines = result_lines(results, 1_000_000)
+    paused = [result.slug for result in results if result.status == "paused" and result.exit_code]
+    if paused:
+        names = shlex.join(paused)
+        lines.append(f"Paused ones go on with: agentos ws resume {names} && agentos ws run {names}")
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _note(texts: Iterable[str]) -> None:
+    for text in texts:
+        sys.stderr.write(f"Warning: {text}\n")

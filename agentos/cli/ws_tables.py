@@ -1,0 +1,191 @@
+"""Workstreams as people and scripts read them. Pure: facts in, lines or plain values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from agentos.reporters.words import duration, one_line, outcome_words
+from agentos.workstreams.batch import Result
+from agentos.workstreams.commands import Overview, Proposal
+from agentos.workstreams.state import Failed, Paused, Running, State, status_word
+
+_HEADINGS = ("SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE", "LAST EVENT", "TEXT")
+_DASHBOARD_HEADINGS = ("SLUG", "STATE", "NODE", "AHEAD", "BEHIND", "CHANGES", "SIZE", "LAST EVENT")
+_RESULT_HEADINGS = ("SLUG", "STATUS", "TIME", "BRANCH", "HEAD", "REASON")
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def list_lines(overviews: Sequence[Overview], columns: int) -> list[str]:
+    """One workstream a line, no wider than the window."""
+    return fitted([_HEADINGS, *(_list_row(overview) for overview in overviews)], columns)
+
+
+def _list_row(overview: Overview) -> tuple[str, ...]:
+    workstream = overview.workstream
+    return (
+        workstream.slug,
+        state_words(workstream.state),
+        workstream.branch,
+        _number(overview.ahead),
+        _number(overview.behind),
+        size_words(overview.size_bytes),
+        f"{one_line(workstream.last_event, 60)} {local_time(workstream.changed_at)}",
+        one_line(workstream.text, 60),
+    )
+
+
+def dashboard_rows(overviews: Sequence[Overview], nodes: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Headings and a row each; `nodes` says where the running ones are."""
+    return [_DASHBOARD_HEADINGS, *(_dashboard_row(each, nodes.get(each.workstream.slug, "")) for each in overviews)]
+
+
+def _dashboard_row(overview: Overview, node: str) -> tuple[str, ...]:
+    workstream = overview.workstream
+    at = workstream.state.node or "" if isinstance(workstream.state, Paused) else one_line(node, 40)
+    changes = len(overview.losses.uncommitted) if overview.losses else 0
+    return (
+        workstream.slug,
+        state_words(workstream.state),
+        at,
+        _number(overview.ahead),
+        _number(overview.behind),
+        str(changes or ""),
+        size_words(overview.size_bytes),
+        f"{one_line(workstream.last_event, 60)} {local_time(workstream.changed_at)}",
+    )
+
+
+def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], held: Mapping[str, str]) -> list[str]:
+    """Everything about one workstream."""
+    workstream, losses = overview.workstream, overview.losses
+    facts = [
+        ("state", _state_in_full(workstream.state)),
+        ("branch", f"{workstream.branch}{f' at {overview.head[:12]}' if overview.head else ''}"),
+        ("base", f"{one_line(workstream.base)}{_distance(overview)}"),
+        ("worktree", str(workstream.path) if workstream.path else "missing: the next run makes it again"),
+        ("size", size_words(overview.size_bytes)),
+        ("open work", losses.words() if losses and not losses.is_nothing else ""),
+        ("holds", ", ".join(f"{one_line(purpose)} {one_line(name)}" for purpose, name in sorted(held.items()))),
+        ("text", one_line(workstream.text)),
+    ]
+    lines = [workstream.slug, *(f"  {name}: {value}" for name, value in facts if value)]
+    return [*lines, *(f"  {_history_line(entry)}" for entry in history)]
+
+
+def _distance(overview: Overview) -> str:
+    if overview.ahead is None:
+        return ""
+    return f", {overview.ahead} ahead, {overview.behind} behind"
+
+
+def _history_line(entry: Mapping[str, Any]) -> str:
+    try:
+        when = local_time(datetime.fromisoformat(str(entry["time"])))
+    except ValueError:
+        when = "at an unknown time"
+    states = f"{entry.get('from') or 'nothing'} -> {entry.get('to') or 'nothing'}"
+    detail = one_line(str(entry.get("detail", "")), 80)
+    return f"{when} {one_line(str(entry.get('event')))}: {states}{f' ({detail})' if detail else ''}"
+
+
+def result_lines(results: Sequence[Result], columns: int) -> list[str]:
+    """What came of each workstream of a run."""
+    return fitted([_RESULT_HEADINGS, *(_result_row(result) for result in results)], columns)
+
+
+def _result_row(result: Result) -> tuple[str, ...]:
+    return (
+        result.slug,
+        outcome_words(result.status),
+        duration(result.seconds) if result.started else "",
+        result.branch,
+        result.head[:12],
+        one_line(result.error, 120),
+    )
+
+
+def proposal_lines(proposals: Sequence[Proposal], *, is_done: bool) -> list[str]:
+    """What cleanup would remove, and why not the others."""
+    verb = "removed" if is_done else "would remove"
+    removable = [f"{verb} {each.slug}: {each.reason}" for each in proposals if each.is_safe]
+    kept = [f"keep {each.slug}: {each.reason}" for each in proposals if not each.is_safe]
+    return [*removable, *kept] or ["No workstreams."]
+
+
+def as_json(overview: Overview) -> dict[str, Any]:
+    """A workstream for scripts."""
+    workstream, losses = overview.workstream, overview.losses
+    return {
+        "slug": workstream.slug,
+        "state": status_word(workstream.state),
+        **_state_details(workstream.state),
+        "text": workstream.text,
+        "branch": workstream.branch,
+        "head": overview.head,
+        "base": workstream.base,
+        "path": str(workstream.path) if workstream.path else None,
+        "ahead": overview.ahead,
+        "behind": overview.behind,
+        "size_bytes": overview.size_bytes,
+        "uncommitted": list(losses.uncommitted) if losses else [],
+        "unmerged_commits": losses.unmerged_commits if losses else None,
+        "created_at": workstream.created_at.isoformat(),
+        "changed_at": workstream.changed_at.isoformat(),
+        "last_event": workstream.last_event,
+    }
+
+
+def _state_details(state: State) -> dict[str, Any]:
+    match state:
+        case Running(run_id=run_id, pause_requested=pause_requested):
+            return {"run_id": run_id, "pause_requested": pause_requested}
+        case Paused(node=node):
+            return {"node": node}
+        case Failed(reason=reason):
+            return {"reason": reason}
+        case _:
+            return {}
+
+
+def state_words(state: State) -> str:
+    """One word, and a hint when a wish to pause waits for the next node."""
+    return "pausing" if isinstance(state, Running) and state.pause_requested else status_word(state)
+
+
+def _state_in_full(state: State) -> str:
+    match state:
+        case Running(run_id=run_id, pause_requested=pause_requested):
+            return f"running in run {run_id}{', pauses at the next node' if pause_requested else ''}"
+        case Paused(node=str(node)):
+            return f"paused before {one_line(node)}"
+        case Failed(reason=reason):
+            return f"failed: {one_line(reason)}"
+        case _:
+            return status_word(state)
+
+
+def size_words(size_bytes: int | None) -> str:
+    """`1.2 MB`; nothing when it is not known."""
+    if size_bytes is None:
+        return ""
+    size, unit = float(size_bytes), 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def local_time(instant: datetime) -> str:
+    return instant.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def fitted(rows: Sequence[Sequence[str]], columns: int) -> list[str]:
+    """Rows as aligned lines, cut at the window's edge."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [line if len(line) <= columns else line[: max(0, columns - 1)] + "…" for line in lines]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)

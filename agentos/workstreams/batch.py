@@ -1,0 +1,235 @@
+"""One run over workstreams: moves their states with their items, holds those to be paused, keeps the results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from agentos.errors import AgentosError, ExitCode
+from agentos.events import Event, ItemEnded, ItemStarted
+from agentos.paths import runs_dir
+from agentos.reporters.logs import log_name
+from agentos.workstreams.registry import Registry, this_process
+from agentos.workstreams.state import (
+    Complete,
+    Fail,
+    InvalidTransitionError,
+    ReachPause,
+    Release,
+    Request,
+    Running,
+    Start,
+)
+from agentos.workstreams.worktree import Repository, branch_of
+
+if TYPE_CHECKING:
+    from agentos.workflows.launch import Launcher, RunRequest
+
+_EXIT_CODES: Final = {
+    "failed": ExitCode.ITEM_FAILED,
+    "skipped": ExitCode.ITEM_FAILED,
+    "needs_revision": ExitCode.NEEDS_ATTENTION,
+    "awaiting_review": ExitCode.NEEDS_ATTENTION,
+    "paused": ExitCode.NEEDS_ATTENTION,
+    "interrupted": ExitCode.INTERRUPTED,
+}
+"""Every other outcome is a good one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How one workstream fared in a run."""
+
+    slug: str
+    status: str
+    """The item's outcome; `interrupted` also for one the run did not come to."""
+    exit_code: int
+    started: datetime | None = None
+    ended: datetime | None = None
+    error: str = ""
+    log_path: Path | None = None
+    branch: str = ""
+    head: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended - self.started).total_seconds() if self.started and self.ended else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """One line of `ws run --json`."""
+        return {
+            "type": "workstream_result",
+            "slug": self.slug,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "started": self.started.isoformat() if self.started else None,
+            "ended": self.ended.isoformat() if self.ended else None,
+            "seconds": round(self.seconds, 3),
+            "error": self.error,
+            "log_path": str(self.log_path) if self.log_path else None,
+            "branch": self.branch,
+            "head": self.head,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+        }
+
+
+class Batch:
+    """The workstreams of one run. All of it happens on the run's own loop; the registry's lock guards the states."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        repository: Repository,
+        slugs: Sequence[str],
+        *,
+        nodes: Collection[str] = (),
+        completes: bool = True,
+    ) -> None:
+        """With `nodes`, no other node starts. Without `completes`, a good end leaves a workstream active."""
+        self._registry = registry
+        self._repository = repository
+        self._slugs = tuple(slugs)
+        self._nodes = frozenset(nodes)
+        self._completes = completes
+        self._launcher: Launcher | None = None
+        self._results: dict[str, Result] = {}
+        self._refused: dict[str, str] = {}
+        """Workstreams that somebody paused, completed or took between our plan and their turn, and why."""
+        self._held_before: dict[str, str] = {}
+        """The node at which a workstream was held."""
+        self._unsaved: list[tuple[str, Request]] = []
+        """Transitions that could not be written at their time; the end of the run tries again."""
+
+    @property
+    def run_id(self) -> str:
+        return self._launcher.run_id if self._launcher is not None else ""
+
+    def run(self, request: RunRequest) -> ExitCode:
+        """Carry the run out. When this returns or raises, no workstream is in this run's hands any more."""
+        from agentos.workflows.launch import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
+
+        self._launcher = Launcher(replace(request, hold_node=self.hold), self.listen)
+        try:
+            return self._judge(self._launcher.run().exit_code)
+        finally:
+            self._let_go()
+
+    def results(self) -> tuple[Result, ...]:
+        """One for each workstream, in the order they were given."""
+        return tuple(self._with_head(self._results.get(slug) or _not_reached(slug)) for slug in self._slugs)
+
+    def hold(self, slug: str, node: str) -> str:
+        """Why a node must not start: asked by the engine before each one."""
+        if slug in self._refused:
+            return self._refused[slug]
+        if self._is_pause_wanted(slug):
+            self._held_before[slug] = node
+            return f"before {node}"
+        if self._nodes and node not in self._nodes:
+            return f"before {node}, which is not among the chosen steps"
+        return ""
+
+    def listen(self, event: Event) -> None:
+        """Follow the run's events."""
+        match event:
+            case ItemStarted(item_id=slug):
+                self._note_start(slug)
+            case ItemEnded():
+                self._note_end(event)
+
+    def _note_start(self, slug: str) -> None:
+        if slug in self._results:
+            return
+        self._results[slug] = Result(slug=slug, status="running", exit_code=0, started=datetime.now(UTC))
+        try:
+            self._move(slug, Start(self.run_id, this_process()))
+        except InvalidTransitionError as obstacle:
+            self._refused[slug] = str(obstacle)
+
+    def _note_end(self, ended: ItemEnded) -> None:
+        if ended.outcome not in ("skipped", "interrupted"):
+            self._note_start(ended.item_id)  # A worker may fail before it has opened its item.
+        known = self._results.get(ended.item_id)
+        self._results[ended.item_id] = Result(
+            slug=ended.item_id,
+            status=ended.outcome,
+            exit_code=int(_EXIT_CODES.get(ended.outcome, ExitCode.OK)),
+            started=known.started if known else None,
+            ended=datetime.now(UTC),
+            error=ended.reason if ended.outcome in _EXIT_CODES else "",
+            log_path=runs_dir() / self.run_id / log_name(ended.item_id) if known else None,
+            input_tokens=ended.input_tokens,
+            output_tokens=ended.output_tokens,
+            cost_usd=ended.cost_usd,
+        )
+        if known is not None and ended.item_id not in self._refused:
+            self._move(ended.item_id, self._transition(ended))
+
+    def _transition(self, ended: ItemEnded) -> Request:
+        match ended.outcome:
+            case "failed":
+                return Fail(self.run_id, ended.reason or ended.error_type or "no reason was given")
+            case "needs_revision":
+                return Fail(self.run_id, f"needs revision: {ended.reason}".removesuffix(": "))
+            case "paused" if ended.item_id in self._held_before:
+                return ReachPause(self.run_id, self._held_before[ended.item_id])
+            case "paused" | "interrupted" | "awaiting_review":
+                return Release(self.run_id)
+            case _:
+                return Complete(self.run_id) if self._completes else Release(self.run_id)
+
+    def _move(self, slug: str, request: Request) -> None:
+        try:
+            with self._registry.change() as changes:
+                changes.apply(slug, request)
+        except InvalidTransitionError:
+            raise
+        except (AgentosError, OSError):
+            # The registry is busy or its disk is full: the run goes on, and the end of it tries once more.
+            self._unsaved.append((slug, request))
+
+    def _is_pause_wanted(self, slug: str) -> bool:
+        try:
+            state = self._registry.workstreams()[slug].state
+        except (AgentosError, OSError, KeyError):
+            return False
+        return isinstance(state, Running) and state.run_id == self.run_id and state.pause_requested
+
+    def _let_go(self) -> None:
+        """Write what could not be written before, and release whatever the run still holds."""
+        with self._registry.change() as changes:
+            for slug, request in self._unsaved:
+                with suppress(AgentosError):
+                    changes.apply(slug, request)
+            for slug, workstream in list(changes.workstreams.items()):
+                state = workstream.state
+                if isinstance(state, Running) and state.run_id == self.run_id:
+                    changes.apply(slug, Release(self.run_id))
+
+    def _judge(self, exit_code: ExitCode) -> ExitCode:
+        """Stopping where the chosen steps end is what the user asked for."""
+        if exit_code is not ExitCode.NEEDS_ATTENTION:
+            return exit_code
+        for slug, result in self._results.items():
+            if result.status == "paused" and slug not in self._held_before and slug not in self._refused:
+                self._results[slug] = replace(result, exit_code=int(ExitCode.OK))
+        return exit_code if any(result.exit_code for result in self._results.values()) else ExitCode.OK
+
+    def _with_head(self, result: Result) -> Result:
+        branch = branch_of(result.slug)
+        with suppress(AgentosError):
+            result = replace(result, head=self._repository.git.resolve(f"refs/heads/{branch}") or "")
+        return replace(result, branch=branch)
+
+
+def _not_reached(slug: str) -> Result:
+    return Result(slug=slug, status="interrupted", exit_code=int(ExitCode.INTERRUPTED))

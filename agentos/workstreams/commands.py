@@ -1,0 +1,264 @@
+"""What the `ws` commands do: make, look at, change and remove the workstreams of a project. Prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agentos.errors import UsageError
+from agentos.paths import checkpoints_dir
+from agentos.settings import Settings
+from agentos.workflows import checkpoint
+from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
+from agentos.workstreams.git import Git, GitError
+from agentos.workstreams.leases import WorkstreamLeases
+from agentos.workstreams.losses import Losses, find_losses
+from agentos.workstreams.provisioning import ProvidedFile, provide_files
+from agentos.workstreams.registry import Registry, refuse_taken
+from agentos.workstreams.state import (
+    Completed,
+    InvalidTransitionError,
+    Owner,
+    Request,
+    Running,
+    Start,
+    Workstream,
+    next_state,
+    select_slugs,
+)
+from agentos.workstreams.worktree import (
+    Repository,
+    Worktree,
+    WouldLoseWorkError,
+    branch_of,
+    read_origin,
+    size_on_disk,
+)
+
+LONGEST_TEXT: Final = 100_000
+_GIT_QUESTIONS_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A workstream that was just made, and the configuration files it got."""
+
+    workstream: Workstream
+    provided: tuple[ProvidedFile, ...]
+    was_there: bool
+    """Its worktree was there already, made by hand or by a command that was cut short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A workstream and what git says about it. `losses` is None when neither worktree nor branch can be asked."""
+
+    workstream: Workstream
+    ahead: int | None = None
+    behind: int | None = None
+    size_bytes: int | None = None
+    head: str = ""
+    losses: Losses | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A workstream that is gone; `tip` brings its commits back as long as git keeps them."""
+
+    slug: str
+    branch: str
+    tip: str | None
+    losses: Losses | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What `cleanup` thinks of a workstream."""
+
+    slug: str
+    is_safe: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectWorkstreams:
+    """The workstreams of one project. Git is asked first: whatever changed behind our back is known."""
+
+    project_dir: Path
+    """Where runs happen and documents are: the main checkout, also when we are called from a worktree."""
+    repository: Repository
+    registry: Registry
+    settings: Settings
+
+    @classmethod
+    def open(cls, project_dir: Path, load_settings: Callable[[Path], Settings]) -> ProjectWorkstreams:
+        """UsageError when the project is in no git checkout."""
+        project_dir = _main_checkout(project_dir)
+        settings = load_settings(project_dir)
+        configured = settings.workstreams.dir
+        worktrees_dir = (project_dir / Path(configured).expanduser()).resolve() if configured else None
+        repository = Repository.open(project_dir, worktrees_dir)
+        return cls(project_dir, repository, Registry(repository.project_dir), settings)
+
+    def refreshed(self) -> Mapping[str, Workstream]:
+        """All workstreams, after the registry has learnt from git and from the process table."""
+        self.registry.reconcile(self.repository)
+        return self.registry.workstreams()
+
+    def new(self, slug: str, text: str, *, base: str = "HEAD", copy: Sequence[str] = ()) -> Made:
+        """A worktree on branch `agentos/{slug}`, with its configuration files, registered as active."""
+        slug = sanitize_identifier(slug)
+        if not text.strip():
+            raise UsageError(f"workstream {slug} needs a text: say what is to be done")
+        if len(text) > LONGEST_TEXT:
+            raise UsageError(f"the text of {slug} has {len(text)} characters, at most {LONGEST_TEXT}: shorten it")
+        refuse_taken(slug, self.refreshed())
+        wanted = (*self.settings.workstreams.copy, *copy)
+        created = self.repository.create(slug, base=base, files=wanted)
+        worktree, provided = created.worktree, created.provided
+        linked = self.settings.workstreams.link
+        if linked and not created.was_there:
+            provided += provide_files(self.repository.project_dir, worktree.path, worktree.git(), linked, link=True)
+        with self.registry.change() as changes:
+            workstream = changes.add(slug, text, path=worktree.path, base=created.origin.base)
+        return Made(workstream, provided, created.was_there)
+
+    def restore_worktree(self, workstream: Workstream) -> None:
+        """Make the worktree again that somebody deleted; its branch has what was committed."""
+        self.repository.create(workstream.slug, base=workstream.base, files=self.settings.workstreams.copy)
+        self.registry.reconcile(self.repository)
+
+    def apply(self, slugs: Sequence[str], request: Request) -> tuple[Workstream, ...]:
+        """Move all of them on, or none: InvalidTransitionError names the first that cannot."""
+        with self.registry.change() as changes:
+            return tuple(changes.apply(slug, request) for slug in slugs)
+
+    def overview(self, slugs: Sequence[str], *, with_size: bool = True) -> tuple[Overview, ...]:
+        """What there is to know about each, in the order given."""
+        known = self.registry.workstreams()
+        worktrees = {worktree.branch: worktree for worktree in self.repository.worktrees()}
+
+        def look(slug: str) -> Overview:
+            workstream = known[slug]
+            return self._look(workstream, worktrees.get(workstream.branch), with_size=with_size)
+
+        with ThreadPoolExecutor(_GIT_QUESTIONS_AT_ONCE) as pool:
+            return tuple(pool.map(look, [slug for slug in slugs if slug in known]))
+
+    def _look(self, workstream: Workstream, worktree: Worktree | None, *, with_size: bool) -> Overview:
+        try:
+            losses = self._losses(workstream, worktree)
+            if worktree is None or workstream.path is None:
+                head = self.repository.git.resolve(workstream.branch) or ""
+                return Overview(workstream, head=head, losses=losses)
+            ahead, behind = self.repository.ahead_behind(worktree)
+        except GitError:
+            # Removed while we look, or its base has no common history: the rest is worth showing.
+            return Overview(workstream)
+        size = size_on_disk(workstream.path) if with_size else None
+        return Overview(workstream, ahead, behind, size, worktree.head, losses)
+
+    def _losses(self, workstream: Workstream, worktree: Worktree | None) -> Losses | None:
+        """Also for a branch whose worktree is gone: its commits are work too."""
+        if worktree is not None:
+            return None if worktree.is_half_made else self.repository.losses(worktree)
+        git = self.repository.git
+        if git.resolve(f"refs/heads/{workstream.branch}") is None:
+            return None
+        into = workstream.base if git.resolve(workstream.base) else "HEAD"
+        nowhere = Git(self.repository.path_for(workstream.slug))
+        return find_losses(git, nowhere, workstream.branch, into)
+
+    def remove(self, slug: str, *, force: bool = False) -> Removed:
+        """Worktree, branch, checkpoints and leases. Refused with what would be lost, unless `force`."""
+        workstream = self.registry.workstreams()[slug]
+        if isinstance(workstream.state, Running):
+            raise InvalidTransitionError(
+                f"{slug} is not removed: run {workstream.state.run_id} works on it; wait for it, or stop it first"
+            )
+        losses = self._losses(workstream, self.repository.find(slug))
+        if losses is not None and not losses.is_nothing and not force:
+            raise WouldLoseWorkError(slug, losses)
+        tip = self.repository.git.resolve(f"refs/heads/{workstream.branch}")
+        self.repository.remove(slug, force=force, delete_branch=True)
+        with self.registry.change() as changes:
+            changes.drop(slug)
+        WorkstreamLeases(self.repository.project_dir).release(slug)
+        self._forget_checkpoints(slug)
+        return Removed(slug, workstream.branch, tip, losses if losses and not losses.is_nothing else None)
+
+    def _forget_checkpoints(self, slug: str) -> None:
+        """A later workstream of the same name must not go on where this one stopped."""
+        for db_path in self._checkpoints(slug):
+            checkpoint.remove(db_path)
+
+    def _checkpoints(self, slug: str) -> list[Path]:
+        """Of every workflow, a user's own graphs too."""
+        found = checkpoints_dir(self.project_dir).glob(f"*_workflow_{slug}.db")
+        return [path for path in found if path.name.partition("_workflow_")[2] == f"{slug}.db"]
+
+    def proposals(self) -> tuple[Proposal, ...]:
+        """Which workstreams can be removed without loss and why not the others. `refreshed` first."""
+        overviews = self.overview(sorted(self.registry.workstreams()), with_size=False)
+        return tuple(self._proposal(overview) for overview in overviews)
+
+    def _proposal(self, overview: Overview) -> Proposal:
+        workstream, losses = overview.workstream, overview.losses
+        slug, state = workstream.slug, workstream.state
+        if isinstance(state, Running):
+            return Proposal(slug, False, f"run {state.run_id} works on it")
+        if losses is None:
+            return Proposal(slug, False, "git does not answer for it")
+        if not losses.is_nothing:
+            return Proposal(slug, False, losses.words())
+        if self._checkpoints(slug) and not isinstance(state, Completed):
+            return Proposal(slug, False, "its run is not finished")
+        if self._has_own_commits(slug):
+            return Proposal(slug, True, f"merged into {losses.into}, clean, nobody works on it")
+        if isinstance(state, Completed):
+            return Proposal(slug, True, "completed without commits, clean, nobody works on it")
+        return Proposal(slug, False, "no work in it yet")
+
+    def _has_own_commits(self, slug: str) -> bool:
+        """A branch without commits of its own is contained in its base, and yet nothing of it is merged."""
+        worktree = self.repository.find(slug)
+        if worktree is None:
+            return self.repository.git.resolve(f"refs/heads/{branch_of(slug)}") is not None
+        origin = read_origin(worktree)
+        return origin is not None and worktree.head != origin.commit
+
+
+def _main_checkout(project_dir: Path) -> Path:
+    """From inside a linked worktree, the checkout that it belongs to; everything else stays as it is."""
+    try:
+        answer = Git(project_dir).text(
+            "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--show-prefix"
+        )
+    except GitError:
+        return project_dir
+    git_dir, common_dir, *prefix = [Path(line) for line in answer.splitlines()]
+    if git_dir == common_dir or common_dir.name != ".git":
+        return project_dir
+    return common_dir.parent / (prefix[0] if prefix else "")
+
+
+def choose_runnable(workstreams: Mapping[str, Workstream], patterns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The workstreams a run takes up, and why it leaves others alone that a glob matched.
+
+    UsageError for a name that matches nothing and, with the reason, for a named workstream that cannot run now.
+    """
+    chosen: list[str] = []
+    left: list[str] = []
+    for slug in select_slugs(patterns, workstreams):
+        try:
+            next_state(slug, workstreams[slug].state, Start("", Owner(0, "")))
+        except InvalidTransitionError as obstacle:
+            if slug in patterns:
+                raise
+            left.append(str(obstacle))
+        else:
+            chosen.append(slug)
+    return chosen, left
