@@ -48,8 +48,17 @@ class Unpicklable(Exception):
         self.held = lambda: None
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text for you")
+
+
 class OwnBaseException(BaseException):
     pass
+
+
+def _recurse(argument: str) -> None:
+    _recurse(argument)
 
 
 def _wait_for(name: str) -> None:
@@ -104,6 +113,10 @@ TASKS: dict[str, Any] = {
     "own_disk_full": lambda _: _raise(OSError(errno.ENOSPC, "No space left on device")),
     "own_database_full": lambda _: _raise(sqlite3.OperationalError("database or disk is full")),
     "unpicklable": lambda _: _raise(Unpicklable()),
+    "unprintable": lambda _: _raise(Unprintable()),
+    "raise_huge": lambda megabytes: _raise(ValueError("huge " + "x" * (int(megabytes) << 20))),
+    "stop_iteration": lambda _: _raise(StopIteration("nothing left")),
+    "recurse": _recurse,
     "base_exception": lambda text: _raise(OwnBaseException(text)),
     "keyboard_interrupt": lambda _: _raise(KeyboardInterrupt()),
     "system_exit": lambda text: sys.exit(text),
