@@ -90,7 +90,7 @@ class KeyService:
         self._waiting_since: float | None = None
         self._announced: str | None = None
         """The kind of waiting the user was told of and not yet told the end of."""
-        self._has_announced_in_use = False
+        self._has_announced = False
         self._unpriced: set[str] = set()
 
     def ask(self, ask: Ask) -> None:
@@ -296,12 +296,11 @@ class KeyService:
             until = datetime.fromtimestamp(why.until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             self._announce(PoolExhausted(kind="limited", until=until, seconds=round(why.until - now, 1)))
         elif isinstance(why, AllInUse) and self._announced is None and self._is_worth_telling(now):
-            self._has_announced_in_use = True
             self._announce(PoolExhausted(kind="in_use", names=self._names_asked_for()))
 
     def _is_worth_telling(self, now: float) -> bool:
         is_brief = self._waiting_since is None or now - self._waiting_since < BRIEF_WAIT_SECONDS
-        return not (is_brief and self._has_announced_in_use)
+        return not (is_brief and self._has_announced)
 
     def _names_asked_for(self) -> tuple[str, ...]:
         wanted = {ask.provider for ask in self._asks.values()}
@@ -309,6 +308,7 @@ class KeyService:
 
     def _announce(self, event: PoolExhausted) -> None:
         self._announced = event.kind
+        self._has_announced = True
         self._emit(event)
 
     def _worst_wait(self, now: float) -> Exhaustion | None:
