@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from agentos.cli import drafting, dry_run, merging
 from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, whole_number
+from agentos.events import Listener
 from agentos.settings import load_settings
 from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs
 
@@ -23,7 +22,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Everything the command takes; the same for `agentos implement` and the tool."""
+    """Everything the command takes."""
+    add_parallel_options(parser, default=None)
+    add_design_options(parser)
+
+
+def add_design_options(parser: argparse.ArgumentParser) -> None:
+    """All but the options of `add_parallel_options`, which the tool adds itself."""
     parser.description = (
         "Implement each approved low-level design on a branch of its own: tests first, seen to fail, then code until "
         f"they pass.\n\n{SHUTDOWN_HELP}"
@@ -31,7 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("ids", nargs="*", metavar="ID", help="implement these designs only; globs too")
     parser.add_argument("--all", action="store_true", help="implement every approved design that is not implemented")
-    add_parallel_options(parser, default=None)
     add_model_options(parser)
     add_code_options(parser)
     add_engine_options(parser)
@@ -86,13 +90,22 @@ class PreparedCode:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    code = prepare(arguments)
-    if arguments.dry_run:
+    return run_prepared(prepare(arguments))
+
+
+def run_prepared(code: PreparedCode) -> int:
+    """Do what was prepared: list it, or run it. Returns the exit code."""
+    if code.prepared.arguments.dry_run:
         return show_dry_run(code)
     if not code.prepared.plan.items:
         merging.publish_all(code.prepared)
         return drafting.say_nothing_to_do(code.prepared)
-    exit_code = drafting.launch(code.prepared)
+    return launch(code)
+
+
+def launch(code: PreparedCode, listener: Listener | None = None) -> int:
+    """Run everything that is pending, then say how the branches merge. Returns the exit code."""
+    exit_code = drafting.launch(code.prepared, listener)
     merging.show_branches(code.prepared, code.conflicts)
     merging.publish_all(code.prepared)
     return exit_code
@@ -134,15 +147,18 @@ def with_code_options(prepared: drafting.Prepared) -> PreparedCode:
             environment=environment,
             settings=settings,
             plan=replace(prepared.plan, exclusive=rivals),
-            warnings=(*prepared.warnings, *_overlap_warnings(conflicts, is_allowed=arguments.allow_overlap)),
+            warnings=(*prepared.warnings, *_overlap_warnings(prepared, conflicts)),
         ),
         conflicts,
     )
 
 
-def _overlap_warnings(conflicts: Conflicts, *, is_allowed: bool) -> list[str]:
+def _overlap_warnings(prepared: drafting.Prepared, conflicts: Conflicts) -> list[str]:
+    if prepared.arguments.dry_run:
+        return []
+    is_allowed = prepared.arguments.allow_overlap
     how = "run at the same time all the same (--allow-overlap)" if is_allowed else "do not run at the same time"
-    return [f"{overlap.words()}: they {how}" for overlap in conflicts.overlaps]
+    return [f"{line}: they {how}" for line in conflicts.words(prepared.workflow.label_prefix)]
 
 
 def show_dry_run(code: PreparedCode) -> int:
@@ -150,7 +166,7 @@ def show_dry_run(code: PreparedCode) -> int:
     for warning in prepared.warnings:
         sys.stderr.write(f"Warning: {warning}\n")
     prefix = prepared.workflow.label_prefix
-    notes = [f"Overlap: {overlap.words()}" for overlap in conflicts.overlaps]
+    notes = [f"Overlap: {line}" for line in conflicts.words(prefix)]
     if len(conflicts.merge_order) > 1:
         notes.append(f"Merge order: {', '.join(f'{prefix}{item_id}' for item_id in conflicts.merge_order)}")
     overlaps = [{"items": [o.first, o.second], "files": list(o.files)} for o in conflicts.overlaps]
@@ -167,10 +183,3 @@ def show_dry_run(code: PreparedCode) -> int:
         notes=notes,
         details={"overlaps": overlaps, "merge_order": list(conflicts.merge_order)},
     )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """`tools/run_implement_from_lld.py`."""
-    from agentos.cli.main import run_command  # noqa: PLC0415  main imports this module.
-
-    return run_command(Path(sys.argv[0]).name, add_options, argv)

@@ -15,6 +15,8 @@ COMMANDS = {
     "demo": "see it work: ten issues of a sample project, designed in parallel, offline",
     "lld": "turn issues into reviewed low-level designs",
     "issue": "turn briefs into reviewed issues",
+    "implement": "turn approved designs into branches with passing tests",
+    "pipeline": "take issues all the way: design, tests, code",
     "ws": "workstreams: a worktree, a branch and a state each; run many at once",
     "review": "see what waits for a person, and answer it",
     "show": "an item's document, its approval, history and last run",
@@ -23,8 +25,8 @@ COMMANDS = {
     "runs": "list, show, follow and prune runs",
     "keys": "list, add, remove, check and reset keys",
     "lint": "check low-level designs and issues",
-    "completion": "print a completion script for bash, zsh or fish",
     "repl": "the same commands at a prompt, with history and completion",
+    "completion": "print a completion script for bash, zsh or fish",
 }
 """Every command with its help. The module of the same name has the rest, and loads only when it is used."""
 

@@ -29,6 +29,8 @@ class Workflow:
 WORKFLOWS: dict[str, Workflow] = {
     "lld": Workflow("lld", "agentos.workflows.lld.graph:graph", "LLD-"),
     "issue": Workflow("issue", "agentos.workflows.issue.graph:graph", "ISSUE-"),
+    "implementation": Workflow("implementation", "agentos.workflows.implementation.graph:graph", "IMPL-"),
+    "pipeline": Workflow("pipeline", "agentos.workflows.pipeline.graph:graph", "PIPE-"),
 }
 
 

@@ -15,7 +15,7 @@ from agentos.settings import Settings, load_settings
 from agentos.workflows.drafting.places import lineage_dir
 from agentos.workflows.drafting.prompts import as_data, render
 from agentos.workflows.implementation.apply import apply_operations
-from agentos.workflows.implementation.branch import AUTHOR, open_repository, rewind
+from agentos.workflows.implementation.branch import AUTHOR, hold_branch, open_repository, rewind
 from agentos.workflows.implementation.file_operations import (
     Deviation,
     FileOperation,
@@ -71,6 +71,7 @@ class Bench:
     @cached_property
     def worktree(self) -> Worktree:
         """The item's worktree, as the last finished node left it."""
+        hold_branch(self.repository, self.state["item_id"])
         worktree = self.repository.create(self.state["item_id"], base=self.state["base_commit"]).worktree
         rewind(worktree, self.state["head"])
         return worktree

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
+from agentos.paths import home_dir, project_key
 from agentos.settings import Settings
 from agentos.workflows.implementation.apply import apply_operations
 from agentos.workflows.implementation.file_operations import CreateFile, DeleteFile, FileOperation, ReplaceFile
 from agentos.workstreams.commits import Author, commit_all
+from agentos.workstreams.filelock import locked
 from agentos.workstreams.git import GitError
 from agentos.workstreams.provisioning import provide_files
 from agentos.workstreams.worktree import Repository, Worktree, branch_of
@@ -19,6 +22,11 @@ from agentos.workstreams.worktree import Repository, Worktree, branch_of
 AUTHOR: Final = Author("AgentOS", "agentos@localhost")
 KEPT_REFS: Final = "refs/agentos/kept"
 """Where work is kept that was on an item's branch before it started over."""
+_PATIENCE_SECONDS: Final = 15.0
+
+
+class BranchBusyError(AgentosError):
+    """Another process works on the item's branch."""
 
 
 class DependencyConflictError(AgentosError):
@@ -45,6 +53,26 @@ def open_repository(project_dir: Path, settings: Settings) -> Repository:
             "where agentos.toml should be too."
         )
     return repository
+
+
+_held_branches: dict[str, contextlib.ExitStack] = {}
+
+
+def hold_branch(repository: Repository, item_id: str) -> None:
+    """Keep other processes from working on the item's branch for as long as this one lives.
+
+    The lock of a worker that was killed goes with it; one that is about to die is waited for.
+    """
+    branch = branch_of(item_id)
+    if branch in _held_branches:
+        return
+    name = f"{project_key(repository.common_dir)}-{item_id}.branch.lock"
+    stack = contextlib.ExitStack()
+    try:
+        stack.enter_context(locked(home_dir() / "workstreams" / "locks" / name, timeout_seconds=_PATIENCE_SECONDS))
+    except AgentosError:
+        raise BranchBusyError(f"{branch} is being worked on by another run: wait for it, or stop it.") from None
+    _held_branches[branch] = stack
 
 
 def choose_base(repository: Repository, settings: Settings, depends_on: Sequence[str]) -> Base:
@@ -77,6 +105,7 @@ def is_merged(repository: Repository, settings: Settings, item_id: str, *, into:
 
 def start_branch(repository: Repository, settings: Settings, item_id: str, base: Base) -> tuple[Worktree, str]:
     """The item's worktree, clean and at its base, and the commit that is. What was there before is kept in a ref."""
+    hold_branch(repository, item_id)
     streams = settings.workstreams
     worktree = repository.create(item_id, base=base.name, files=streams.copy).worktree
     if streams.link:

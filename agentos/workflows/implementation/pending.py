@@ -48,7 +48,7 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
         why_not = _why_waiting(design, project_dir, settings, choices)
         unfinished = checkpoint.path_for(project_dir, WORKFLOW, design.id).exists()
         if not why_not and not unfinished and not (patterns and wanted.is_fresh):
-            why_not = _why_done(design, project_dir, settings)
+            why_not = why_implemented(design, project_dir, settings)
             if not why_not and not patterns and not choices.allows_unapproved:
                 why_not = _why_unapproved(design)
         if why_not:
@@ -127,7 +127,8 @@ def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: C
     return ""
 
 
-def _why_done(design: Item, project_dir: Path, settings: Settings) -> str:
+def why_implemented(design: Item, project_dir: Path, settings: Settings) -> str:
+    """Where the design's code is; empty when it has none."""
     text_hash = document_hash(design.input["lld_text"])
     finished = _text(project_dir / settings.documents.lld_done_dir / f"LLD-{design.id}.md")
     if finished is not None and document_hash(finished) == text_hash:
@@ -153,6 +154,17 @@ class Conflicts:
 
     overlaps: tuple[Overlap, ...]
     merge_order: tuple[str, ...]
+
+    def words(self, label_prefix: str = "") -> list[str]:
+        """One line a file that several items change."""
+        by_file: dict[str, dict[str, None]] = {}
+        for overlap in self.overlaps:
+            for path in overlap.files:
+                by_file.setdefault(path, {}).update(dict.fromkeys((overlap.first, overlap.second)))
+        return [
+            f"{path} is changed by {', '.join(f'{label_prefix}{item_id}' for item_id in items)}"
+            for path, items in sorted(by_file.items())
+        ]
 
     def rivals(self) -> dict[str, tuple[str, ...]]:
         """For each item those it must not run beside; one entry a pair."""

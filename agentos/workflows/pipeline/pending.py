@@ -1,0 +1,38 @@
+"""Which issues a pipeline run would take, and from which stage on. Reads files; starts and writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from agentos.settings import Settings
+from agentos.sources import natural_key
+from agentos.workflows.drafting.pending import Pending, Wanted, find_llds
+from agentos.workflows.implementation.pending import read_designs, why_implemented
+from agentos.workflows.plan import Item
+
+_APPROVED = "already approved"
+
+
+def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
+    """Issues that need a design, and approved designs that are not implemented."""
+    wanted = replace(wanted, patterns=[pattern.removeprefix("PIPE-") for pattern in wanted.patterns])
+    issues = find_llds(project_dir, settings, wanted)
+    designs = {design.id: design for design in read_designs(project_dir, settings)}
+    items = [_with_dependencies(item) for item in issues.items]
+    reasons = dict(issues.reasons)
+    skipped = []
+    for item_id, reason in issues.skipped:
+        design = designs.get(item_id) if reason.startswith(_APPROVED) else None
+        done = why_implemented(design, project_dir, settings) if design else reason
+        if design is None or done:
+            skipped.append((item_id, done))
+            continue
+        items.append(design)
+        reasons[item_id] = "designed and approved: starts with its code"
+    in_order = sorted(items, key=lambda item: natural_key(item.id))
+    return Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
+
+
+def _with_dependencies(item: Item) -> Item:
+    return replace(item, input={**item.input, "depends_on": list(item.depends_on)})

@@ -1,0 +1,85 @@
+"""Branches with passing tests from approved designs, many at once: a thin door to `agentos implement` (LLD-137)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cli_parallel_utils import (
+    EngineBatch,
+    WorkflowTask,
+    add_parallel_arguments,
+    create_parallel_config,
+    display_dry_run_summary,
+    execute_tasks_parallel,
+)
+
+from agentos.cli import drafting, implement
+from agentos.cli.main import guarded
+from agentos.paths import find_project_dir
+from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting.pending import Pending, Wanted
+from agentos.workflows.drafting.places import document_paths
+from agentos.workflows.implementation.pending import WORKFLOW, Choices, find_designs
+
+
+def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The flags of `agentos implement`."""
+    parser = argparse.ArgumentParser(prog="run_implement_from_lld.py")
+    add_parallel_arguments(parser)
+    implement.add_design_options(parser)
+    return parser.parse_args(argv)
+
+
+def collect_pending_llds(input_dir: Path) -> list[WorkflowTask]:
+    """The approved designs of a folder that are not implemented yet, in the order they would start."""
+    project_dir = find_project_dir(input_dir.resolve())
+    settings = load_settings(project_dir)
+    folder = input_dir.resolve().relative_to(project_dir).as_posix()
+    settings = replace(settings, documents=replace(settings.documents, lld_dir=folder))
+    return _tasks(project_dir, settings, find_designs(project_dir, settings, Wanted(), Choices()))
+
+
+def _tasks(project_dir: Path, settings: Settings, pending: Pending) -> list[WorkflowTask]:
+    return [
+        WorkflowTask(
+            issue_id=item.id,
+            workflow_type="implementation",
+            input_path=project_dir / str(item.input["lld_path"]),
+            output_path=document_paths(project_dir, settings, WORKFLOW, item.id)[0],
+            status="pending",
+        )
+        for item in pending.items
+    ]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the flags say. Returns the exit code."""
+    code = implement.prepare(args)
+    prepared = code.prepared
+    args.parallel = prepared.parallel
+    config = create_parallel_config(args)
+    tasks = _tasks(prepared.project_dir, prepared.settings, prepared.pending)
+    if config["dry_run"]:
+        if args.json:
+            return implement.show_dry_run(code)
+        display_dry_run_summary(tasks, WORKFLOW)
+        for line in code.conflicts.words(prepared.workflow.label_prefix):
+            sys.stdout.write(f"Overlap: {line}\n")
+        return 0
+    if not tasks:
+        return drafting.say_nothing_to_do(prepared)
+    batch = EngineBatch(lambda listener: implement.launch(code, listener))
+    return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse_args(argv)
+    return guarded(lambda: run(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
