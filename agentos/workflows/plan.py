@@ -29,6 +29,8 @@ class Item:
     priority: int = 0
     """Higher goes first."""
     depends_on: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What this item's worker has in its environment beside what all have."""
 
 
 @dataclass(frozen=True, slots=True)

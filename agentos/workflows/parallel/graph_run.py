@@ -412,7 +412,7 @@ class GraphRun:
             fresh=settings.fresh and item.id not in self._opened_items,
             heartbeat_seconds=settings.heartbeat_seconds,
             stop_grace_seconds=_WORKER_GRACE_SECONDS,
-            environment={},
+            environment=dict(item.environment),
         )
         try:
             self._backend.start(message, self._claims.fileno())
