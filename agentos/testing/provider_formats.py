@@ -98,7 +98,9 @@ class GoogleFormat:
         generation = body.get("generationConfig", {})
         schema = generation.get("responseJsonSchema") or generation.get("responseSchema")
         if functions:
-            schema = functions[0].get("parametersJsonSchema") or functions[0].get("parameters")
+            # The API takes both spellings of a field, and the SDK sends either.
+            names = ("parametersJsonSchema", "parameters_json_schema", "parameters")
+            schema = next((functions[0][name] for name in names if functions[0].get(name)), None)
         return {
             "model": path.rsplit("/", 1)[-1].removesuffix(":generateContent"),
             "prompt": _last_user(conversation),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from backlog import Backlog
 from harness import Sandbox
 
 
@@ -25,3 +26,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture
+def backlog(tmp_path: Path) -> Iterator[Backlog]:
+    made = Backlog(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_backlog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backlog]:
+    """One for a module, where several tests look at the same run."""
+    made = Backlog(tmp_path_factory.mktemp("backlog"))
+    try:
+        yield made
+    finally:
+        made.close()

@@ -211,14 +211,19 @@ class Sandbox:
         return self.start_command(*arguments, **choices).wait()
 
     def start_command(
-        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, **popen: Any
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        program: Path = AGENTOS,
+        **popen: Any,
     ) -> Started:
-        """Any `agentos` command. `popen` overrides how it is started (`stdin=`, `preexec_fn=`, `stdout=`)."""
+        """Any `agentos` command, or another program. `popen` overrides how it is started (`stdin=`, `stdout=`)."""
         number = len(self.started)
         out, err = self.root / f"stdout-{number}.txt", self.root / f"stderr-{number}.txt"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                [str(AGENTOS), *arguments],
+                [str(program), *arguments],
                 cwd=cwd or self.project,
                 env={**self.environment, **(env or {})},
                 **{"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": stderr, **popen},
