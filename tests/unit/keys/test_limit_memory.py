@@ -93,6 +93,32 @@ def test_the_user_can_have_a_key_tried_again(memory: LimitMemory) -> None:
     assert state_after_restart(memory) == "available"
 
 
+def test_forgetting_limits_may_keep_a_rejection_and_always_keeps_what_was_counted(memory: LimitMemory) -> None:
+    record = {"a": {**learned(QuotaSpent())["a"], "rejected": "bad", "new_calls": 3}}
+    memory.save(record, MARKS, now=NOW)
+    memory.forget(MARKS["a"], keeps_rejection=True)
+    kept = memory.load(MARKS)["a"]
+    assert (kept["rejected"], kept["calls"]) == ("bad", 3)
+    assert "models" not in kept
+    memory.forget(MARKS["a"])
+    assert memory.load(MARKS)["a"]["calls"] == 3
+    assert state_after_restart(memory) == "available"
+
+
+def test_calls_of_all_runs_add_up(memory: LimitMemory) -> None:
+    for new_calls in (2, 5):
+        memory.save({"a": {"models": {}, "new_calls": new_calls}}, MARKS, now=NOW)
+    memory.save(learned(Succeeded()), MARKS, now=NOW)
+    assert memory.load(MARKS)["a"]["calls"] == 7
+
+
+def test_an_accepted_key_is_no_longer_rejected_but_keeps_its_limits(memory: LimitMemory) -> None:
+    memory.save({"a": {**learned(QuotaSpent())["a"], "rejected": "bad"}}, MARKS, now=NOW)
+    memory.lift_rejection(MARKS["a"])
+    memory.lift_rejection("never-seen")
+    assert state_after_restart(memory) == "out_of_quota"
+
+
 def test_the_later_end_of_a_limit_stands_whichever_run_saves_last(memory: LimitMemory) -> None:
     long, short = learned(RateLimited(retry_after_seconds=900)), learned(RateLimited(retry_after_seconds=300))
     for first, second in ((long, short), (short, long)):
