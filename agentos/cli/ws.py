@@ -123,6 +123,7 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
             help="your own graph, MODULE:ATTR or PATH.py:ATTR; its state has slug, text, branch, base and worktree",
         )
         parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
+        parser.add_argument("--coder", metavar="MODEL", help="the model that writes code (default: the drafter)")
         parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
         parser.add_argument("--dry-run", action="store_true", help="list what would run, in order, and start nothing")
         parser.add_argument(

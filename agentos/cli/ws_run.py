@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,18 +19,18 @@ from agentos.cli.run import check_graph_spec, workflow_name
 from agentos.cli.ws_tables import result_lines
 from agentos.errors import ExitCode, UsageError
 from agentos.settings import load_settings
+from agentos.workflows.implementation.pending import find_conflicts
 from agentos.workflows.issue.filing import TOKEN_VARIABLES
 from agentos.workflows.parallel import host
-from agentos.workflows.plan import Item, Plan, make_plan
+from agentos.workflows.plan import Plan, make_plan
 from agentos.workstreams.batch import Batch, Result
 from agentos.workstreams.commands import ProjectWorkstreams, choose_runnable
 from agentos.workstreams.stages import (
     IMPLEMENTATION,
     Route,
     choose_route,
+    find_work,
     graph_items,
-    has_approved_design,
-    source_items,
 )
 from agentos.workstreams.state import Active, Workstream
 
@@ -117,25 +117,22 @@ def _prepare(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen:
             route=own,
         )
     workflow = route.workflow()
-    items = source_items(chosen)
-    skipped: list[tuple[str, str]] = []
-    if not route.completes and not arguments.fresh:
-        items, skipped = _without_designed(items, project)
-    return _Prepared(
-        plan=make_plan(items), workflow=workflow.name, graph=workflow.graph, route=route, skipped=skipped
-    )
-
-
-def _without_designed(items: Sequence[Item], project: ProjectWorkstreams) -> tuple[list[Item], list[tuple[str, str]]]:
-    designed = {item.id for item in items if has_approved_design(item, project.project_dir, project.settings)}
-    why = "its design is approved already; --fresh designs it again"
-    return [item for item in items if item.id not in designed], [(i.id, why) for i in items if i.id in designed]
+    work = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh)
+    plan = make_plan(work.items)
+    if route.completes:
+        # Designs that change the same file wait for each other: their branches would not merge.
+        plan = replace(plan, exclusive=find_conflicts(plan).rivals())
+    return _Prepared(plan=plan, workflow=workflow.name, graph=workflow.graph, route=route, skipped=work.skipped)
 
 
 def _environment(arguments: argparse.Namespace, project: ProjectWorkstreams, prepared: _Prepared) -> dict[str, str]:
     """The workers' environment: flags as variables. Raises NoUsableKeyError before anything starts."""
     environment = {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES}
-    flags = {"AGENTOS_DRAFTER": arguments.drafter, "AGENTOS_REVIEWER": arguments.reviewer}
+    flags = {
+        "AGENTOS_DRAFTER": arguments.drafter,
+        "AGENTOS_REVIEWER": arguments.reviewer,
+        "AGENTOS_CODER": arguments.coder,
+    }
     environment |= {name: value for name, value in flags.items() if value}
     if arguments.graph:
         return environment
@@ -153,7 +150,7 @@ def _request(
 ) -> RunRequest:
     from agentos.workflows.launch import RunRequest  # noqa: PLC0415  A dry run needs none of it.
 
-    models = [environment.get(name, "") for name in ("AGENTOS_DRAFTER", "AGENTOS_REVIEWER")]
+    models = [environment.get(name, "") for name in ("AGENTOS_DRAFTER", "AGENTOS_REVIEWER", "AGENTOS_CODER")]
     return RunRequest(
         plan=prepared.plan,
         workflow=prepared.workflow,

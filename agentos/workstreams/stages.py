@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,9 @@ from agentos.documents.approval import Intact, verify_approval
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids, text_hash
-from agentos.workflows.plan import Item
+from agentos.workflows import checkpoint
+from agentos.workflows.implementation.pending import design_item, why_implemented
+from agentos.workflows.plan import Item, input_hash
 from agentos.workflows.registry import WORKFLOWS, Workflow
 from agentos.workstreams.state import Workstream
 
@@ -69,12 +71,81 @@ def title_of(text: str) -> str:
     return " ".join(first_line.lstrip("#").split())[:_LONGEST_TITLE]
 
 
-def source_items(workstreams: Iterable[Workstream]) -> list[Item]:
-    """Items for workflows that begin with an issue; the slug is the issue's id."""
-    return [_source_item(workstream) for workstream in workstreams]
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What there is to do for some workstreams, and for which of them there is nothing."""
+
+    items: tuple[Item, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Slugs, and why."""
 
 
-def _source_item(workstream: Workstream) -> Item:
+def find_work(
+    workstreams: Iterable[Workstream], route: Route, project_dir: Path, settings: Settings, *, fresh: bool = False
+) -> Work:
+    """The items of a route. UsageError names a workstream that lacks what the route starts from."""
+    items: list[Item] = []
+    skipped: list[tuple[str, str]] = []
+    for workstream in workstreams:
+        found = _Documents(workstream, project_dir, settings)
+        reason = "" if fresh else found.nothing_to_do(route)
+        if reason:
+            skipped.append((workstream.slug, reason))
+        else:
+            items.append(found.item(route))
+    return Work(tuple(items), tuple(skipped))
+
+
+class _Documents:
+    """A workstream's text as an issue, and its design, if there is one of this very text."""
+
+    def __init__(self, workstream: Workstream, project_dir: Path, settings: Settings) -> None:
+        self._workstream = workstream
+        self._project_dir = project_dir
+        self._settings = settings
+        self._issue = _issue_item(workstream)
+        self._design = self._read_design()
+
+    def nothing_to_do(self, route: Route) -> str:
+        if self._design is None:
+            return ""
+        if not route.completes:
+            return "its design is approved already; --fresh designs it again"
+        where = why_implemented(self._design, self._project_dir, self._settings)
+        return f"{where}; `agentos ws complete {self._workstream.slug}` closes it" if where else ""
+
+    def item(self, route: Route) -> Item:
+        if route.stages == (DESIGN,):
+            return self._issue
+        base = {"AGENTOS_IMPLEMENTATION__BASE": self._workstream.base}
+        return replace(self._starts_with(route), environment=base)
+
+    def _starts_with(self, route: Route) -> Item:
+        if route.stages == (IMPLEMENTATION,):
+            if self._design is None:
+                slug = self._workstream.slug
+                raise UsageError(f"{slug} has no approved design: run it with --mode analyze first")
+            return self._design
+        # A run that was cut short goes on with what it began with, even if a design was written meanwhile.
+        found = checkpoint.peek(checkpoint.path_for(self._project_dir, route.workflow().name, self._issue.id))
+        issue = replace(self._issue, input={**self._issue.input, "depends_on": list(self._issue.depends_on)})
+        began_with_issue = found is not None and found.input_hash == input_hash(issue.input)
+        return issue if self._design is None or began_with_issue else self._design
+
+    def _read_design(self) -> Item | None:
+        for folder in (self._settings.documents.lld_done_dir, self._settings.documents.lld_dir):
+            path = f"{folder}/LLD-{self._issue.id}.md"
+            try:
+                text = (self._project_dir / path).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+            found = verify_approval(text)
+            if isinstance(found, Intact) and found.approval.issue_hash == self._issue.input["source_hash"]:
+                return design_item(self._issue.id, text, path)
+        return None
+
+
+def _issue_item(workstream: Workstream) -> Item:
     if not workstream.text.strip():
         raise UsageError(
             f'{workstream.slug} has no text to work on: give it one with `agentos ws new {workstream.slug} "…"`'
@@ -106,16 +177,3 @@ def _facts(workstream: Workstream) -> dict[str, Any]:
         "base": workstream.base,
         "worktree": str(workstream.path),
     }
-
-
-def has_approved_design(item: Item, project_dir: Path, settings: Settings) -> bool:
-    """Whether the design of this very text is there and approved: there is nothing left to design."""
-    for folder in (settings.documents.lld_done_dir, settings.documents.lld_dir):
-        try:
-            text = (project_dir / folder / f"LLD-{item.id}.md").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        found = verify_approval(text)
-        if isinstance(found, Intact) and found.approval.issue_hash == item.input["source_hash"]:
-            return True
-    return False
