@@ -27,6 +27,7 @@ class World:
     failing: float = 0.0
     crashing: float = 0.0
     absent: float = 0.0
+    exclusive: float = 0.0
     server_losses: float = 0.0
     limit_changes: float = 0.0
     stop_at: float | None = None
@@ -42,8 +43,14 @@ class Simulation:
         self.depends_on, self.order = self._plan()
         self.place = {item_id: index for index, item_id in enumerate(self.order)}
         self.absent = {i for i in self.order if self.rng.random() < world.absent}
+        self.rivals = self._draw_rivals()
         self.schedule = Schedule(
-            self.order, self.depends_on, limit=world.parallel, retries=world.retries, absent=self.absent
+            self.order,
+            self.depends_on,
+            limit=world.parallel,
+            retries=world.retries,
+            absent=self.absent,
+            exclusive={i: [other for other in others if other > i] for i, others in self.rivals.items()},
         )
         self.limit = world.parallel
         self.now = 0.0
@@ -79,6 +86,14 @@ class Simulation:
         self.rng.shuffle(items)
         plan = make_plan(items)
         return plan.depends_on, [item.id for item in plan.items]
+
+    def _draw_rivals(self) -> dict[str, set[str]]:
+        rivals: dict[str, set[str]] = {i: set() for i in self.order}
+        for one, other in zip(self.order, self.order[1:], strict=False):
+            if self.rng.random() < self.world.exclusive:
+                rivals[one].add(other)
+                rivals[other].add(one)
+        return rivals
 
     def run(self) -> Simulation:
         for kind, rate in (("lose", self.world.server_losses), ("limit", self.world.limit_changes)):
@@ -185,7 +200,8 @@ class Simulation:
         assert item_id not in self.running
         assert item_id not in self.outcomes
         assert all(self.outcomes.get(need) == "done" for need in self.depends_on[item_id])
-        assert self.place[item_id] == heapq.heappop(self.ready_places), "started out of order"
+        assert self.rivals[item_id].isdisjoint(self.running), "started beside a rival"
+        assert self.place[item_id] == self._next_place(), "started out of order"
         assert attempt == self.crashes[item_id] + 1
         self.ready.remove(item_id)
         self.starts[item_id] += 1
@@ -194,10 +210,16 @@ class Simulation:
         self.most_at_once = max(self.most_at_once, len(self.running))
         self._later(self.rng.expovariate(1.0), "end", f"{item_id}#{self.starts[item_id]}")
 
+    def _next_place(self) -> int:
+        if not self.world.exclusive:
+            return heapq.heappop(self.ready_places)
+        return min(self.place[i] for i in self.ready if self.rivals[i].isdisjoint(self.running))
+
     def _check_that_no_place_is_wasted(self) -> None:
         """No waves, no starvation: whoever could run does, unless the places are taken or the run is stopping."""
         assert self.schedule.running == self.running.keys()
-        assert self.is_stopping or len(self.running) >= self.limit or not self.ready
+        is_full = self.is_stopping or len(self.running) >= self.limit
+        assert is_full or all(self.rivals[i] & self.running.keys() for i in self.ready)
 
     def check_the_end(self) -> None:
         left = self.schedule.left
@@ -219,6 +241,7 @@ MIXED = World(
     failing=0.05,
     crashing=0.1,
     absent=0.02,
+    exclusive=0.3,
     server_losses=0.2,
     limit_changes=0.5,
 )
@@ -298,6 +321,7 @@ def test_an_item_that_keeps_crashing_starves_nobody() -> None:
         failing=st.sampled_from([0.0, 0.2, 0.9]),
         crashing=st.sampled_from([0.0, 0.1]),
         absent=st.sampled_from([0.0, 0.2, 1.0]),
+        exclusive=st.sampled_from([0.0, 0.5, 1.0]),
         server_losses=st.sampled_from([0.0, 1.0]),
         limit_changes=st.sampled_from([0.0, 2.0]),
         stop_at=st.none() | st.floats(0.0, 10.0),

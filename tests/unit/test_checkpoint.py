@@ -196,6 +196,37 @@ def test_without_a_readable_database_there_are_no_kept_outputs(db_path: Path) ->
     assert checkpoint.kept_outputs(db_path) == []
 
 
+# Parking.
+
+
+def test_a_parked_item_keeps_its_questions_and_the_answer_until_it_goes_on(database: ItemDatabase) -> None:
+    finish_node(database, "draft", 1)
+    assert database.has_checkpoint()
+    assert (database.questions(), database.answer()) == (None, None)
+    database.park([{"approve": "draft"}])
+    assert (database.questions(), database.answer()) == ([{"approve": "draft"}], None)
+    database.put_answer("no")
+    database.put_answer({"approve": True})
+    assert database.answer() == {"approve": True}
+    finish_node(database, "finalize", 2)
+    assert (database.questions(), database.answer()) == (None, None)
+
+
+def test_an_answer_is_not_taken_for_the_next_question(database: ItemDatabase) -> None:
+    finish_node(database, "draft", 1)
+    database.park(["first?"])
+    database.put_answer("yes")
+    database.park(["second?"])
+    assert (database.questions(), database.answer()) == (["second?"], None)
+
+
+def test_a_new_database_has_no_checkpoint(tmp_path: Path) -> None:
+    database = ItemDatabase.open(tmp_path / "new.db")
+    assert not database.has_checkpoint()
+    assert database.questions() is None
+    database.connection.close()
+
+
 # The last finished node.
 
 

@@ -184,11 +184,27 @@ def test_processes_are_found_by_a_variable_they_were_started_with() -> None:
         assert host.processes_with("TEST_MARK", mark) == []
 
 
+def test_a_process_that_ends_while_we_look_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sleeper() as process:
+        process.kill()
+        process.wait()
+        monkeypatch.setattr(host, "_pids", lambda: iter([process.pid]))
+        assert host.processes_with("PATH", os.environ["PATH"]) == []
+        assert host.children_of(os.getpid()) == []
+
+
 def test_killing_somebody_who_is_gone_is_no_error() -> None:
     with sleeper() as process:
         host.kill_quietly(process.pid)
         assert process.wait() == -signal.SIGKILL
         host.kill_quietly(process.pid)
+
+
+def test_what_can_be_taken_back_is_as_it_was_afterwards() -> None:
+    before = host.adopt_orphans()
+    assert host.adopt_orphans(before) is True
+    assert host.adopt_orphans(before) is before
+    host.die_with_parent(0)  # What it was: nobody asked for it here.
 
 
 def test_elsewhere_every_function_is_a_plain_no_op(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,13 @@ def test_unsafe_ids_are_refused_with_their_line(bad: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_no_item_may_pass_for_the_coordinator() -> None:
+    with pytest.raises(
+        InvalidIdentifier, match="f, line 1: 'COORDINATOR' is the name the run's own lines begin with"
+    ):
+        parse_items(lines({"id": "COORDINATOR"}), "f")
+
+
 def test_an_unsafe_dependency_is_refused_too() -> None:
     with pytest.raises(InvalidIdentifier, match="f, line 1"):
         parse_items(lines({"id": "a", "depends_on": ["../b"]}), "f")

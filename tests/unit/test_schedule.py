@@ -174,6 +174,24 @@ def test_a_run_whose_items_are_all_absent_is_over_at_once() -> None:
     assert Schedule("ab", limit=1, absent="ab").begin() == [Finish()]
 
 
+def test_rivals_never_run_beside_each_other_and_others_take_the_place() -> None:
+    schedule = Schedule("abc", limit=2, exclusive={"a": ["b"]})
+    assert started(schedule.begin()) == ["a", "c"]
+    assert schedule.ended("c", Ending.DONE) == []
+    assert schedule.ended("a", Ending.NOT_DONE) == [Start("b", 1)]
+
+
+def test_a_rivalry_counts_both_ways_and_for_retries_too() -> None:
+    schedule = Schedule("ab", limit=2, retries=1, exclusive={"b": ["a"]})
+    assert started(schedule.begin()) == ["a"]
+    assert schedule.ended("a", Ending.CRASHED) == [Retry("a", 1), Start("a", 2)]
+    assert started(schedule.ended("a", Ending.DONE)) == ["b"]
+
+
+def test_rivals_that_are_not_in_the_run_do_not_matter() -> None:
+    assert started(Schedule("ab", limit=2, exclusive={"a": ["elsewhere", "a"]}).begin()) == ["a", "b"]
+
+
 def test_ending_an_item_that_does_not_run_is_a_bug_that_shows() -> None:
     schedule = Schedule("ab", limit=1)
     schedule.begin()
