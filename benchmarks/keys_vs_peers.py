@@ -27,7 +27,8 @@ GROUP_LIMIT = 60
 SERVING_GROUPS = 3
 MINUTE_SECONDS = 60.0
 MODEL = "gemini-2.5-flash"
-SECONDS_AT_MOST = 95.0
+SECONDS_AT_MOST = 80.0
+"""For a peer, from its first call on: the whole is to end in under two minutes."""
 
 BOUND_SECONDS = (ceil(WORKFLOWS * CALLS / (SERVING_GROUPS * GROUP_LIMIT)) - 1) * MINUTE_SECONDS
 """From first to last call, of a client that fills each minute at its very first instant: nobody can be faster."""
@@ -117,13 +118,18 @@ def main() -> None:
 
 def _show(results: Sequence[Result]) -> None:
     print(f"   {WORKFLOWS} workflows of {CALLS} calls, {WORKERS} workers, {SERVING_GROUPS} groups that serve,")
-    print(f"   {GROUP_LIMIT} requests a minute each and known to all; the quota's own bound: {BOUND_SECONDS:g} s")
+    print(f"   {GROUP_LIMIT} requests a minute each, which ours and LiteLLM are told; the quota's own bound:")
+    print(
+        f"   {BOUND_SECONDS:g} s from first to last call. Wall is measured alike; hits on bad keys are counted by key."
+    )
     print(f"   {'':24}{'failed':>7}{'calls':>7}{'429s':>9}{'rejected':>10}{'spent':>9}{'wall':>9}{'/ bound':>9}")
     for row in results:
         spent = " + ".join(str(hits) for hits in row.spent_hits)
+        # A contender that gave work up was not faster than the quota.
+        ratio = "-" if row.failed else f"{row.seconds / BOUND_SECONDS:.3f}"
         print(
             f"   {row.name:24}{row.failed:>7}{row.total:>7}{row.limit_share:>9.1%}{row.rejected_hits:>10}{spent:>9}"
-            f"{row.seconds:>7.1f} s{row.seconds / BOUND_SECONDS:>9.3f}"
+            f"{row.seconds:>7.1f} s{ratio:>9}"
         )
     for row in results:
         if row.reason:
@@ -286,6 +292,9 @@ def _litellm_python() -> str | None:
     is_ready = PEER_ENVIRONMENT / "installed"
     if is_ready.exists():
         return str(python)
+    print("   LiteLLM is installed into .bench-venv, once: this takes a while", flush=True)
+    PEER_ENVIRONMENT.parent.mkdir(exist_ok=True)
+    (PEER_ENVIRONMENT.parent / ".gitignore").write_text("*\n")
     steps = (
         [sys.executable, "-m", "venv", "--clear", str(PEER_ENVIRONMENT)],
         [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "litellm"],
@@ -296,7 +305,6 @@ def _litellm_python() -> str | None:
             last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             print(f"skipped: LiteLLM cannot be installed ({last})")
             return None
-    (PEER_ENVIRONMENT.parent / ".gitignore").write_text("*\n")
     is_ready.touch()
     return str(python)
 
