@@ -176,6 +176,26 @@ def test_a_suspended_process_is_told_from_a_silent_one() -> None:
         wait_until(lambda: not host.is_suspended(process.pid))
 
 
+def test_a_busy_process_is_told_from_one_that_waits() -> None:
+    with sleeper() as waiting:
+        wait_until(lambda: not host.is_runnable(waiting.pid))
+    with python("while True: pass") as busy:
+        wait_until(lambda: host.is_runnable(busy.pid))
+        busy.kill()
+    assert not host.is_runnable(busy.pid)
+
+
+def test_what_c_code_printed_goes_out_before_a_hard_exit() -> None:
+    code = """
+import ctypes, os
+from agentos.workflows.parallel import host
+ctypes.CDLL(None).printf(b"from C")
+host.flush_native_output()
+os._exit(0)
+"""
+    assert output_of(code) == "from C"
+
+
 def test_processes_are_found_by_a_variable_they_were_started_with() -> None:
     mark = f"test-{os.getpid()}-{time.monotonic_ns()}"
     with sleeper(env=os.environ | {"AGENTOS_TEST_MARK": mark}) as process:
@@ -204,6 +224,7 @@ def test_what_can_be_taken_back_is_as_it_was_afterwards() -> None:
     before = host.adopt_orphans()
     assert host.adopt_orphans(before) is True
     assert host.adopt_orphans(before) is before
+    host.flush_native_output()
     host.die_with_parent(0)  # What it was: nobody asked for it here.
 
 
@@ -211,6 +232,7 @@ def test_elsewhere_every_function_is_a_plain_no_op(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(host, "IS_LINUX", False)
     host.die_with_parent()
     host.volunteer_for_oom_killer()
+    host.flush_native_output()
     assert host.adopt_orphans() is False
     assert host.children_of(os.getpid()) == []
     assert host.processes_with("PATH", os.environ.get("PATH", "")) == []
