@@ -7,12 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from agentos.errors import AgentosError, ExitCode, UsageError
 
 _MARK = ".agentos-demo"
+_DESIGNING = ("lld-workflow", "--all", "--parallel", "3", "--drafter", "offline", "--reviewer", "offline")
+_CODING = (
+    *("agentos", "pipeline", "1", "2", "5", "6", "--parallel", "3", "--fresh"),
+    *("--drafter", "recorded", "--reviewer", "recorded"),
+)
 _GIT_IDENTITY = (
     "-c",
     "user.name=AgentOS demo",
@@ -26,8 +32,9 @@ _GIT_IDENTITY = (
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "demo",
-        help="see it work: ten issues of a sample project, designed in parallel, offline",
-        description="Makes a sample project with ten issues and designs them three at a time with the offline model.",
+        help="see it work: ten issues of a sample project designed, four of them implemented, offline",
+        description="Makes a sample project with ten issues, designs them three at a time with the offline model, "
+        "and takes four of them to branches with passing tests with recorded answers.",
     )
     parser.add_argument(
         "--dir", default=".demo", metavar="DIR", help="where to make it, anew each time (default: .demo)"
@@ -38,20 +45,33 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     demo_dir = Path(arguments.dir).absolute()
     project_dir = _make_project(demo_dir)
-    command = ["lld-workflow", "--all", "--parallel", "3", "--drafter", "offline", "--reviewer", "offline"]
-    _say(f"A sample project with ten issues is in {_shown(project_dir)}. Designing them, three at a time:\n")
-    _say(f"$ cd {_shown(project_dir)} && {' '.join(command)}\n")
     environment = os.environ | {"AGENTOS_HOME": str(demo_dir / "home")}
     environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.3")
-    executable = Path(sys.executable).with_name(command[0])
-    status = subprocess.run([str(executable), *command[1:]], cwd=project_dir, env=environment, check=False).returncode
+    _say(f"A sample project with ten issues is in {_shown(project_dir)}. Designing them, three at a time:\n")
+    # Eight designs are approved and two need their authors' answers: that is what exit code 3 says.
+    status = _show(_DESIGNING, project_dir, environment, expected=ExitCode.NEEDS_ATTENTION)
     if status == ExitCode.INTERRUPTED:
         return int(status)
-    if status != ExitCode.NEEDS_ATTENTION:
-        # Eight designs are approved and two need their authors' answers: that is what 3 says.
-        raise AgentosError(f"The demo did not go as it should: lld-workflow exited with {status}, not 3.")
+    _say(
+        "\nFour of the issues all the way to tested code, from recorded answers; 5 builds on 2, 6 needs two rounds:\n"
+    )
+    with resources.as_file(resources.files("agentos.demo").joinpath("recorded")) as recorded_dir:
+        environment["AGENTOS_RECORDED_DIR"] = str(recorded_dir)
+        status = _show(_CODING, project_dir, environment, expected=ExitCode.OK)
+    if status == ExitCode.INTERRUPTED:
+        return int(status)
     _say(_NEXT_STEPS.format(project=_shown(project_dir), home=_shown(demo_dir / "home")))
     return 0
+
+
+def _show(command: Sequence[str], project_dir: Path, environment: dict[str, str], *, expected: ExitCode) -> ExitCode:
+    """Run a command before the user's eyes. Raises AgentosError when it ends otherwise than it should."""
+    _say(f"$ cd {_shown(project_dir)} && {' '.join(command)}\n")
+    executable = Path(sys.executable).with_name(command[0])
+    status = subprocess.run([str(executable), *command[1:]], cwd=project_dir, env=environment, check=False).returncode
+    if status not in (expected, ExitCode.INTERRUPTED):
+        raise AgentosError(f"The demo did not go as it should: {command[0]} exited with {status}, not {expected:d}.")
+    return ExitCode(status)
 
 
 def _make_project(demo_dir: Path) -> Path:
@@ -87,6 +107,7 @@ Two designs need revision: their issues leave questions open that only their aut
 
 Next steps:
   less {project}/docs/lld/active/LLD-1.md            a reviewed design, with its approval
+  git -C {project} show agentos/6                   a branch: code, tests, reports
   AGENTOS_HOME={home} agentos runs show last        how the run went
   agentos lint '{project}/docs/lld/active/*.md'      the same check, for people and CI
   agentos keys add NAME --provider google           then: lld-workflow --all --parallel 3 in your own repository

@@ -12,7 +12,7 @@ from agentos import __version__
 from agentos.errors import AgentosError, ExitCode
 
 COMMANDS = {
-    "demo": "see it work: ten issues of a sample project, designed in parallel, offline",
+    "demo": "see it work: ten issues of a sample project designed, four of them implemented, offline",
     "lld": "turn issues into reviewed low-level designs",
     "issue": "turn briefs into reviewed issues",
     "implement": "turn approved designs into branches with passing tests",

@@ -45,12 +45,13 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
     designs = select(read_designs(project_dir, settings), patterns)
     pending, reasons, skipped = [], {}, []
     for design in designs:
-        why_not = _why_waiting(design, project_dir, settings, choices)
         unfinished = checkpoint.path_for(project_dir, WORKFLOW, design.id).exists()
-        if not why_not and not unfinished and not (patterns and wanted.is_fresh):
+        is_wanted_again = unfinished or (patterns and wanted.is_fresh)
+        why_not = _why_waiting(design, project_dir, settings, choices)
+        if not why_not and not is_wanted_again:
             why_not = why_implemented(design, project_dir, settings)
-            if not why_not and not patterns and not choices.allows_unapproved:
-                why_not = _why_unapproved(design)
+        if not why_not and not patterns and not choices.allows_unapproved:
+            why_not = _why_unapproved(design)
         if why_not:
             skipped.append((design.id, why_not))
             continue

@@ -1,0 +1,336 @@
+"""`agentos implement` on approved designs with recorded answers: real git, real pytest, real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from designs import RECORDED, SECRET, Designs
+from harness import Finished, Started, of_type
+
+pytestmark = pytest.mark.timeout(300)
+NODES = [
+    "N0_load",
+    "N1_test_plan",
+    "N2_scaffold_tests",
+    "N3_verify_red",
+    "N4_implement",
+    "N5_verify_green",
+    "N6_report",
+    "N7_finalize",
+]
+
+
+@pytest.fixture
+def designs(tmp_path: Path) -> Iterator[Designs]:
+    made = Designs(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Designs, Finished]]:
+    """All nine designs, three at a time."""
+    made = Designs(tmp_path_factory.mktemp("designs"))
+    try:
+        made.add(*range(1, 10))
+        (made.project / "notes.txt").write_text("mine, not committed\n")
+        yield made, made.implement("--all", "--parallel", "3")
+    finally:
+        made.close()
+
+
+def test_designs_become_branches_and_the_outcomes_say_which_did_not(done: tuple[Designs, Finished]) -> None:
+    designs, finished = done
+
+    assert finished.code == 3, finished.stdout + finished.stderr
+    assert designs.outcomes() == {
+        **dict.fromkeys("1245678", "implemented"),
+        "3": "needs_revision",
+    }
+    assert "7 implemented, 1 needs revision" in finished.stdout
+    assert designs.databases() == []
+
+
+def test_a_branch_has_one_commit_with_code_tests_reports_and_the_finished_design(
+    done: tuple[Designs, Finished],
+) -> None:
+    designs, _ = done
+
+    assert designs.git("rev-list", "--count", "main..agentos/1") == "1"
+    assert designs.git("diff", "--name-only", "main", "agentos/1").splitlines() == [
+        "docs/lld/done/LLD-1.md",
+        "docs/reports/1/implementation-report.md",
+        "docs/reports/1/test-report.md",
+        "tally/stats.py",
+        "tests/test_issue_1.py",
+    ]
+    assert designs.git("log", "-1", "--format=%s", "agentos/1") == "mean(values) is the sum by the count"
+
+
+def test_the_users_checkout_branch_and_index_are_as_before(done: tuple[Designs, Finished]) -> None:
+    designs, _ = done
+
+    assert designs.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert designs.git("diff", "HEAD", "--stat") == ""
+    assert sorted(designs.git("status", "--short").splitlines()) == ["?? docs/", "?? notes.txt"]
+    assert (designs.project / "notes.txt").read_text() == "mine, not committed\n"
+    assert designs.git("log", "--format=%s", "main") == "The project"
+
+
+def test_an_item_takes_the_rounds_it_needs(done: tuple[Designs, Finished]) -> None:
+    designs, _ = done
+
+    nodes = [record["node"] for record in of_type(designs.records(), "node_started", "2")]
+    assert nodes.count("N4_implement") == 3
+    report = designs.file_on("2", "docs/reports/2/implementation-report.md")
+    assert "| 1 | 2 failing (tests/test_issue_2.py::test_020_even)" in report
+    assert "| 3 | all tests pass | 100 % |" in report
+
+
+def test_an_item_that_goes_in_circles_stops_with_its_best_round(done: tuple[Designs, Finished]) -> None:
+    designs, _ = done
+
+    ending = designs.endings()["3"]
+    assert "the same test fails in rounds 1 and 2; round 1 is kept" in ending["reason"]
+    assert "marked" not in designs.file_on("3", "tally/shout.py")
+    assert designs.git("log", "--format=%s", "main..agentos/3").splitlines() == [
+        "Reports for LLD-3",
+        "Back to round 1, the best",
+        "LLD-3, round 2",
+        "LLD-3, round 1",
+        "Tests for LLD-3, before the code",
+    ]
+    assert "needs revision" in designs.file_on("3", "docs/reports/3/implementation-report.md")
+    with pytest.raises(subprocess.CalledProcessError):
+        designs.file_on("3", "docs/lld/done/LLD-3.md")
+
+
+def test_items_that_change_the_same_file_do_not_run_at_the_same_time(done: tuple[Designs, Finished]) -> None:
+    designs, finished = done
+    spans = {}
+    for record in designs.records():
+        if record["type"] in ("item_started", "item_ended") and record["item"] in ("4", "5"):
+            spans.setdefault(record["item"], []).append(record["seq"])
+
+    assert max(spans["4"]) < min(spans["5"])
+    assert "tally/words.py is changed by IMPL-4, IMPL-5: they do not run at the same time" in finished.stdout
+
+
+def test_the_end_says_which_branches_merge_cleanly_in_which_order(done: tuple[Designs, Finished]) -> None:
+    _, finished = done
+    lines = finished.stdout.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("Branches, in an order to merge"))
+    branches = dict(line.strip().split("  ", 2)[1:] for line in lines[start + 1 :])
+
+    assert list(branches)[-2:] == ["agentos/4", "agentos/5"]
+    assert branches["agentos/4"] == "merges cleanly"
+    assert branches["agentos/5"] == "conflicts in tally/words.py"
+    assert list(branches).index("agentos/1") < list(branches).index("agentos/6")
+    assert branches["agentos/6"] == "merges cleanly"
+
+
+def test_a_dependent_item_builds_on_its_dependencys_branch(done: tuple[Designs, Finished]) -> None:
+    designs, _ = done
+
+    assert designs.git("rev-parse", "agentos/6^") == designs.git("rev-parse", "agentos/1")
+    report = designs.file_on("6", "docs/reports/6/implementation-report.md")
+    assert "`agentos/6` from `agentos/1`" in report
+
+
+def test_an_answer_that_leaves_the_worktree_is_refused_and_code_finds_no_key(done: tuple[Designs, Finished]) -> None:
+    designs, finished = done
+
+    assert not (designs.root / "escaped.txt").exists()
+    assert not list(designs.root.rglob("escaped.txt"))
+    report = designs.file_on("7", "docs/reports/7/implementation-report.md")
+    assert "../../../escaped.txt" in report
+    assert "a path is relative to the project" in report
+    for path in (*designs.home.rglob("*"), *designs.project.rglob("*")):
+        if path.is_file() and path.name != "credentials.toml":
+            assert SECRET.encode() not in path.read_bytes(), path
+    assert SECRET not in finished.stdout + finished.stderr
+
+
+def test_findings_of_the_plan_review_are_answered_before_tests_are_written(done: tuple[Designs, Finished]) -> None:
+    designs, _ = done
+
+    nodes = [record["node"] for record in of_type(designs.records(), "node_started", "8")]
+    assert nodes[:4] == ["N0_load", "N1_test_plan", "N1_test_plan", "N2_scaffold_tests"]
+    tests = designs.file_on("8", "docs/reports/8/test-report.md")
+    assert "| 020 | Bounds in the wrong order | 1 | passed |" in tests
+
+
+def test_a_design_that_changed_since_its_approval_is_left_alone_and_refused_by_name(
+    done: tuple[Designs, Finished],
+) -> None:
+    designs, finished = done
+    assert "9" not in designs.outcomes()
+    assert "LLD-9 changed since it was approved (changed '3. Requirements')" in finished.stdout
+
+    refused = designs.implement("9")
+
+    assert refused.code == 1
+    assert "FAILED: docs/lld/active/LLD-9.md changed since it was approved" in refused.stdout
+    assert "--allow-unapproved" in refused.stdout
+
+
+def test_the_same_command_again_has_only_the_unfinished_one_left(done: tuple[Designs, Finished]) -> None:
+    designs, _ = done
+
+    document = json.loads(designs.command("implement", "--all", "--dry-run", "--json").stdout)
+
+    assert [item["id"] for item in document["items"]] == ["3"]
+    assert {"id": "1", "reason": "implemented on agentos/1"} in document["skipped"]
+
+
+def test_a_dry_run_shows_overlaps_and_order_and_writes_nothing(designs: Designs) -> None:
+    designs.add(1, 4, 5, 6)
+    before = sorted(str(path) for path in designs.root.rglob("*") if ".git/" not in str(path))
+
+    shown = designs.command("implement", "--all", "--parallel", "3", "--dry-run")
+
+    assert shown.code == 0
+    assert "Overlap: tally/words.py is changed by IMPL-4, IMPL-5" in shown.stdout
+    assert "Merge order: IMPL-1, IMPL-6, IMPL-4, IMPL-5" in shown.stdout
+    assert "IMPL-6  (approved, not implemented; after 1)" in shown.stdout
+    after = sorted(str(path) for path in designs.root.rglob("*") if ".git/" not in str(path))
+    assert [path for path in after if path not in before and "/std" not in path] == []
+
+
+def test_an_unapproved_design_runs_when_allowed_and_the_report_says_so(designs: Designs) -> None:
+    designs.add(1)
+    path = designs.project / "docs/lld/active/LLD-1.md"
+    path.write_text(path.read_text().replace("Status:** Approved", "Status:** Draft"))
+
+    finished = designs.implement("1", "--allow-unapproved", "--commits", "stacked")
+
+    assert finished.code == 0, finished.stdout
+    report = designs.file_on("1", "docs/reports/1/implementation-report.md")
+    assert "NOT APPROVED, allowed by --allow-unapproved" in report
+    assert designs.git("log", "--format=%s", "main..agentos/1").splitlines() == [
+        "LLD-1 is done",
+        "Reports for LLD-1",
+        "LLD-1, round 1",
+        "Tests for LLD-1, before the code",
+    ]
+
+
+def test_a_dependent_item_can_wait_for_the_merge(designs: Designs) -> None:
+    designs.add(1, 6)
+
+    shown = designs.command("implement", "--all", "--wait-for-merge", "--dry-run")
+
+    assert "Left alone: IMPL-6 (waits until LLD-1 is merged)" in shown.stdout
+
+
+def test_branches_are_pushed_once(designs: Designs) -> None:
+    designs.add(1)
+    remote = designs.root / "remote.git"
+    designs.git("init", "--quiet", "--bare", str(remote))
+    designs.git("remote", "add", "origin", str(remote))
+
+    first = designs.implement("1", "--push")
+    again = designs.implement("1", "--push")
+
+    assert (first.code, again.code) == (0, 0), first.stdout + again.stderr
+    assert "agentos/1 is pushed" in first.stdout
+    pushed = designs.git("ls-remote", "origin", "refs/heads/agentos/1").split()[0]
+    assert pushed == designs.git("rev-parse", "agentos/1")
+    assert len(of_type(designs.records(), "run_started")) == 1
+
+
+def test_starting_over_keeps_what_was_on_the_branch(designs: Designs) -> None:
+    designs.add(1)
+    assert designs.implement("1").code == 0
+    before = designs.git("rev-parse", "agentos/1")
+
+    assert designs.implement("1", "--fresh").code == 0
+
+    assert designs.git("rev-parse", "agentos/1") != before
+    assert before in designs.git("for-each-ref", "--format=%(objectname)", "refs/agentos/kept/1")
+
+
+def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Designs) -> None:
+    (designs.project / "agentos.toml").write_text('[implementation]\ntest = "sh check.sh"\n')
+    (designs.project / "check.sh").write_text("for t in tests/*.sh; do sh $t || exit 1; done\n")
+    (designs.project / "tests/old.sh").write_text("true\n")
+    designs.git("add", ".")
+    designs.git("commit", "--quiet", "-m", "Shell tests")
+    designs.design(1, "A greeting", [("greet.sh", "Add"), ("tests/greet.sh", "Add")], ["It greets"])
+    designs.record(1, "N1_test_plan", {"verdict": "approve", "summary": "", "findings": [], "answers": []})
+    designs.record(
+        1, "N2_scaffold_tests", '<create path="tests/greet.sh">\ntest "$(sh greet.sh)" = hello\n</create>\n'
+    )
+    designs.record(1, "N4_implement", '<create path="greet.sh">\necho hello\n</create>\n')
+
+    finished = designs.implement("1")
+
+    assert finished.code == 0, finished.stdout
+    report = designs.file_on("1", "docs/reports/1/test-report.md")
+    assert "New tests: exit code 1 (`sh check.sh`)" in report
+    assert "New tests: exit code 0 (`sh check.sh`)" in report
+
+
+def test_the_tool_is_the_same_command(designs: Designs) -> None:
+    designs.add(1)
+    tool = Path(__file__).parents[2] / "tools/run_implement_from_lld.py"
+
+    dry = designs.start_command(str(tool), "--all", "--dry-run", program=Path(sys.executable)).wait()
+    real = designs.start_command(str(tool), "--all", *RECORDED, program=Path(sys.executable)).wait(120)
+
+    assert "Dry run mode: 1 task of implementation" in dry.stdout
+    assert (dry.code, real.code) == (0, 0), real.stderr
+    assert designs.outcomes() == {"1": "implemented"}
+
+
+@pytest.mark.parametrize("victim", ["worker", "coordinator"])
+def test_a_kill_at_every_node_leaves_the_branch_as_if_nothing_had_happened(
+    done: tuple[Designs, Finished], designs: Designs, victim: str
+) -> None:
+    reference, _ = done
+    designs.add(2)
+    chance = random.Random(victim)
+    run = designs.start_implement("2", "--retry", "30")
+    for node in NODES:
+        run = kill_in(designs, run, node, victim, chance)
+
+    finished = run.wait(200)
+
+    assert finished.code == 0, finished.stdout
+    assert designs.tree("2") == reference.tree("2")
+    assert designs.git("rev-list", "--count", "main..agentos/2") == "1"
+    assert designs.git("log", "-1", "--format=%B", "agentos/2") == reference.git(
+        "log", "-1", "--format=%B", "agentos/2"
+    )
+    assert designs.git("for-each-ref", "refs/agentos/kept") == ""
+    assert not list(designs.project.rglob("*.lock"))
+    assert designs.databases() == []
+
+
+def kill_in(designs: Designs, run: Started, node: str, victim: str, chance: random.Random) -> Started:
+    """Kill while the node runs, somewhere in it, and go on with the same command."""
+    count = len(of_type(designs.records(), "item_started", "2"))
+    run.wait_for_record("node_started", node=node)
+    time.sleep(chance.uniform(0, 0.4))  # So that kills fall into different moments of a node.
+    if victim == "coordinator":
+        run.kill(signal.SIGKILL)
+        run.process.wait()
+        return designs.start_implement("2", "--retry", "30")
+    pid = of_type(designs.records(), "item_started", "2")[-1]["pid"]
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    if run.process.poll() is None and node != NODES[-1]:
+        run.wait_for_record("item_started", attempt=count + 1)
+    return run
