@@ -1,0 +1,459 @@
+"""Workstreams through the installed command: real git, real processes, real exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import of_type
+from terminal import Terminal
+from workshop import Workshop, results_of, workshop
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    with workshop(tmp_path, monkeypatch) as made:
+        yield made
+
+
+def pid_of(shop: Workshop, slug: str) -> int:
+    return next(int(note.split()[2]) for note in shop.notes() if note.startswith(f"pid {slug} "))
+
+
+# Running: the executor's behaviours.
+
+
+def test_workstreams_run_at_the_same_time_in_processes_of_their_own(shop: Workshop) -> None:
+    shop.make(a="n2: wait go", b="n2: wait go", c="n2: wait go")
+    run = shop.start_run("a", "b", "c")
+    for slug in "abc":
+        shop.wait_for_note(f"{slug} n2 start")
+    assert shop.states() == dict.fromkeys("abc", "running")
+    assert len({run.pid, *(pid_of(shop, slug) for slug in "abc")}) == 4
+    shop.release("go")
+    assert run.wait().code == 0
+    assert shop.states() == dict.fromkeys("abc", "completed")
+    for slug in "abc":
+        assert (shop.worktree(slug) / "done.txt").read_text() == f"agentos/{slug}\n"
+        assert [event for event, _ in shop.history(slug)] == ["created", "start", "complete"]
+
+
+@pytest.mark.parametrize(("flags", "limit"), [((), 3), (("--max-concurrent", "2"), 2), (("--parallel", "1"), 1)])
+def test_no_more_run_at_once_than_allowed(shop: Workshop, flags: tuple[str, ...], limit: int) -> None:
+    shop.make(**{f"w{number}": "n2: sleep 0.2" for number in range(5)})
+    assert shop.run_graph("w*", *flags).code == 0
+    running = most = 0
+    for record in shop.records():
+        running += {"item_started": 1, "item_ended": -1}.get(record["type"], 0)
+        most = max(most, running)
+    assert most == limit
+
+
+def test_one_that_fails_or_is_killed_leaves_the_others_alone(shop: Workshop) -> None:
+    shop.make(good="n1: print fine", bad="n2: raise it broke", dead="n2: kill 9")
+    finished = shop.run_graph("good", "bad", "dead", "--json")
+    assert finished.code == 1
+    results = results_of(finished)
+    assert {slug: result["status"] for slug, result in results.items()} == {
+        "good": "completed",
+        "bad": "failed",
+        "dead": "failed",
+    }
+    assert {slug: result["exit_code"] for slug, result in results.items()} == {"good": 0, "bad": 1, "dead": 1}
+    assert results["bad"]["error"] == "it broke"
+    assert "signal 9" in results["dead"]["error"]
+    assert shop.states() == {"good": "completed", "bad": "failed", "dead": "failed"}
+    assert shop.history("bad")[-2:] == [("start", "running"), ("fail", "failed")]
+
+
+def test_results_say_when_where_and_what_was_left(shop: Workshop) -> None:
+    shop.make(a="n1: print a word from inside")
+    result = results_of(shop.run_graph("a", "--json"))["a"]
+    assert result["started"] < result["ended"]
+    assert result["seconds"] > 0
+    assert "a word from inside" in Path(result["log_path"]).read_text()
+    assert result["branch"] == "agentos/a"
+    assert result["head"] == shop.git("rev-parse", "agentos/a")
+    assert (result["input_tokens"], result["output_tokens"], result["cost_usd"]) == (0, 0, 0.0)
+    assert result["error"] == ""
+
+
+def test_people_get_a_table_of_results_and_lines_by_slug(shop: Workshop) -> None:
+    shop.make(a="n1: print hello", b="n2: raise it broke")
+    finished = shop.run_graph("a", "b")
+    assert finished.code == 1
+    assert "[a] hello" in finished.lines
+    assert "[b] FAILED: it broke" in finished.stdout
+    rows = [line.split() for line in finished.lines[-3:]]
+    assert [row[:2] for row in rows] == [["SLUG", "STATUS"], ["a", "completed"], ["b", "failed"]]
+
+
+def test_globs_and_repeated_names_run_each_workstream_once(shop: Workshop) -> None:
+    shop.make(feature_a="x", feature_b="x", other="x")
+    assert shop.run_graph("feature-b", "feature-*", "feature-b").code == 0
+    started = [record["item"] for record in of_type(shop.records(), "item_started")]
+    assert sorted(started) == ["feature-a", "feature-b"]
+    assert shop.states()["other"] == "active"
+
+
+def test_an_unknown_name_is_an_error_before_anything_runs(shop: Workshop) -> None:
+    shop.make(issue_12="x")
+    finished = shop.run_graph("issue-12", "isue-12", "zz*")
+    assert finished.code == 2
+    assert "no workstream 'isue-12': did you mean issue-12?" in finished.stderr
+    assert "'zz*'" in finished.stderr
+    assert shop.records() == []
+    assert shop.states() == {"issue-12": "active"}
+
+
+def test_run_all_takes_the_active_ones_only(shop: Workshop) -> None:
+    shop.make(a="x", b="x", c="x", d="n1: raise no")
+    assert shop.ws("pause", "b").code == 0
+    assert shop.ws("complete", "c").code == 0
+    assert shop.run_graph("d").code == 1
+    finished = shop.start_command("ws", "run-all", "--graph", "graphs/streams.py:graph").wait()
+    assert finished.code == 0
+    assert {record["item"] for record in of_type(shop.records(), "item_started")} == {"a", "d"}
+    assert shop.states() == {"a": "completed", "b": "paused", "c": "completed", "d": "failed"}
+    nothing = shop.ws("run-all")
+    assert (nothing.code, "No active workstreams" in nothing.stdout) == (0, True)
+
+
+def test_a_named_workstream_that_cannot_run_is_refused_and_one_a_glob_matched_is_left(shop: Workshop) -> None:
+    shop.make(wa="x", wb="x")
+    shop.ws("pause", "wb")
+    refused = shop.run_graph("wa", "wb")
+    assert refused.code == 2
+    assert "wb cannot run: it is paused; resume it first" in refused.stderr
+    assert shop.records() == []
+    finished = shop.run_graph("w*")
+    assert finished.code == 0
+    assert "wb cannot run" in finished.stderr
+    assert shop.states() == {"wa": "completed", "wb": "paused"}
+
+
+def test_a_failed_one_goes_on_from_its_checkpoint(shop: Workshop) -> None:
+    shop.make(a="n2: fail_once first")
+    assert shop.run_graph("a").code == 1
+    assert shop.run_graph("a").code == 0
+    assert shop.notes().count("a n1 start") == 1
+    assert shop.states() == {"a": "completed"}
+
+
+def test_needs_revision_is_no_failure_of_the_run_but_needs_a_look(shop: Workshop) -> None:
+    shop.make(a="outcome: needs_revision")
+    finished = shop.run_graph("a", "--json")
+    assert finished.code == 3
+    assert results_of(finished)["a"]["exit_code"] == 3
+    assert shop.states() == {"a": "failed"}
+    assert "needs revision" in shop.ws("status", "a").stdout
+
+
+# Pausing.
+
+
+def test_pause_takes_effect_at_the_next_node_and_resume_goes_on_from_there(shop: Workshop) -> None:
+    shop.make(a="n2: wait go", b="n2: wait go")
+    run = shop.start_run("a", "b")
+    shop.wait_for_note("a n2 start")
+    shop.wait_for_note("b n2 start")
+    paused = shop.ws("pause", "a")
+    assert (paused.code, paused.stdout) == (0, "a: pausing\n")
+    shop.release("go")
+    finished = run.wait()
+    assert finished.code == 3
+    assert "[a] paused: before n3" in finished.stdout
+    assert "agentos ws resume a && agentos ws run a" in finished.stdout
+    assert shop.states() == {"a": "paused", "b": "completed"}
+    assert "paused before n3" in shop.ws("status", "a").stdout
+    assert shop.ws("resume", "a").code == 0
+    assert shop.run_graph("a").code == 0
+    assert [note for note in shop.notes() if note.startswith("a n")] == [
+        *("a n1 start", "a n1 end", "a n2 start", "a n2 end", "a n3 start", "a n3 end")
+    ]
+    assert [event for event, _ in shop.history("a")] == [
+        *("created", "start", "pause", "reach_pause", "resume", "start", "complete")
+    ]
+
+
+def test_a_pause_survives_the_death_of_the_run(shop: Workshop) -> None:
+    shop.make(a="n2: wait go")
+    run = shop.start_run("a")
+    shop.wait_for_note("a n2 start")
+    shop.ws("pause", "a")
+    run.kill()
+    run.wait()
+    assert shop.states() == {"a": "paused"}
+    assert ("owner_dead", "paused") in shop.history("a")
+    shop.release("go")
+    shop.ws("resume", "a")
+    assert shop.run_graph("a").code == 0
+    assert shop.notes().count("a n1 start") == 1
+
+
+def test_a_pause_that_is_taken_back_in_time_changes_nothing(shop: Workshop) -> None:
+    shop.make(a="n2: wait go")
+    run = shop.start_run("a")
+    shop.wait_for_note("a n2 start")
+    shop.ws("pause", "a")
+    assert shop.ws("resume", "a").stdout == "a: running\n"
+    shop.release("go")
+    assert run.wait().code == 0
+    assert shop.states() == {"a": "completed"}
+
+
+def test_one_that_is_paused_while_it_waits_for_its_turn_does_not_start(shop: Workshop) -> None:
+    shop.make(a="n2: wait go", b="x")
+    run = shop.start_run("a", "b", "--max-concurrent", "1")
+    shop.wait_for_note("a n2 start")
+    assert shop.ws("pause", "b").stdout == "b: paused\n"
+    shop.release("go")
+    assert run.wait().code == 3
+    assert "b n1 start" not in shop.notes()
+    assert shop.states() == {"a": "completed", "b": "paused"}
+
+
+# Stopping.
+
+
+def test_interrupted_ones_are_active_again_and_go_on(shop: Workshop) -> None:
+    shop.make(a="n2: wait go", b="n2: wait go", c="x")
+    run = shop.start_run("a", "b", "c", "--max-concurrent", "2", "--json")
+    shop.wait_for_note("a n2 start")
+    shop.wait_for_note("b n2 start")
+    run.kill(signal.SIGINT)
+    finished = run.wait()
+    assert finished.code == 130
+    assert {slug: result["status"] for slug, result in results_of(finished).items()} == dict.fromkeys(
+        "abc", "interrupted"
+    )
+    assert shop.states() == dict.fromkeys("abc", "active")
+    shop.release("go")
+    assert shop.start_command("ws", "run-all", "--graph", "graphs/streams.py:graph").wait().code == 0
+    assert shop.notes().count("a n1 start") == 1
+    assert shop.states() == dict.fromkeys("abc", "completed")
+
+
+def test_a_workstream_that_runs_elsewhere_is_not_run_twice(shop: Workshop) -> None:
+    shop.make(a="n2: wait go")
+    run = shop.start_run("a")
+    shop.wait_for_note("a n2 start")
+    second = shop.run_graph("a")
+    assert second.code == 2
+    assert "a cannot run: run " in second.stderr
+    for verb in (("complete",), ("rm",), ("rm", "--force")):
+        refused = shop.ws(*verb, "a")
+        assert refused.code == 2, verb
+        assert "works on it" in refused.stderr
+    shop.release("go")
+    assert run.wait().code == 0
+
+
+# Steps and modes.
+
+
+def test_steps_end_a_run_where_they_end_without_a_pause(shop: Workshop) -> None:
+    shop.make(a="x")
+    finished = shop.run_graph("a", "--steps", "n1,n2", "--json")
+    assert finished.code == 0
+    assert "not among the chosen steps" in results_of(finished)["a"]["error"]
+    assert [note for note in shop.notes() if note.endswith("start")] == ["a n1 start", "a n2 start"]
+    assert shop.states() == {"a": "active"}
+    assert shop.run_graph("a").code == 0
+    assert [note for note in shop.notes() if note.endswith("start")] == ["a n1 start", "a n2 start", "a n3 start"]
+
+
+def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Workshop) -> None:
+    shop.make(rate_limit="add rate limiting")
+    offline = ("--mode", "analyze", "--drafter", "offline")
+    finished = shop.ws("run", "rate-limit", *offline)
+    assert finished.code == 0, finished.stdout
+    design = (shop.project / "docs/lld/active/LLD-rate-limit.md").read_text()
+    assert "add rate limiting" in design
+    assert shop.states() == {"rate-limit": "active"}
+    again = shop.ws("run", "rate-limit", *offline)
+    assert (again.code, "its design is approved already" in again.stderr) == (0, True)
+    assert len(shop.run_dirs()) == 1
+
+
+def test_implementation_without_a_design_is_refused_before_anything_runs(shop: Workshop) -> None:
+    shop.make(a="do something useful with it")
+    refused = shop.ws("run", "a", "--steps", "IMPLEMENTATION", "--drafter", "offline")
+    assert refused.code == 2
+    assert "a has no approved design" in refused.stderr
+    assert shop.run_dirs() == []
+
+
+def test_a_dry_run_starts_and_changes_nothing(shop: Workshop) -> None:
+    shop.make(a="x", b="x")
+    before = shop.history("a")
+    finished = shop.run_graph("a", "b", "--dry-run", "--json")
+    assert finished.code == 0
+    assert [entry["id"] for entry in json.loads(finished.stdout)["items"]] == ["a", "b"]
+    assert (shop.run_dirs(), shop.history("a")) == ([], before)
+
+
+# Making, looking, removing.
+
+
+def test_new_makes_a_worktree_on_a_branch_with_the_configuration_it_needs(shop: Workshop) -> None:
+    (shop.project / ".env").write_text("COLOUR=blue\n")
+    first = shop.git("rev-parse", "HEAD")
+    (shop.project / "app.py").write_text("changed\n")
+    shop.git("commit", "--quiet", "--all", "--message", "Second")
+    made = shop.ws("new", "a", "do it", "--base", first, "--copy", ".env", "--copy", "no.such")
+    assert made.code == 0
+    assert "no.such left out: there is no such file" in made.stderr
+    worktree = shop.worktree("a")
+    assert shop.git("rev-parse", "HEAD", cwd=worktree) == first
+    assert shop.git("branch", "--show-current", cwd=worktree) == "agentos/a"
+    assert (worktree / ".env").read_text() == "COLOUR=blue\n"
+    (entry,) = json.loads(shop.ws("list", "--json").stdout)
+    assert (entry["ahead"], entry["behind"], entry["text"]) == (0, 0, "do it")
+    assert entry["size_bytes"] > 0
+    again = shop.ws("new", "a", "something else")
+    assert (again.code, "exists and is active" in again.stderr) == (2, True)
+    assert shop.ws("new", "../x", "no").code == 2
+    assert shop.ws("new", "b", "  ").code == 2
+
+
+def test_list_and_status_show_what_git_and_the_registry_know(shop: Workshop) -> None:
+    assert "No workstreams" in shop.ws("list").stdout
+    shop.make(a="do the first thing")
+    worktree = shop.worktree("a")
+    shop.commit("a", "new.txt")
+    (worktree / "more.txt").write_text("x\n")
+    heading, row = shop.ws("list").lines
+    assert heading.split()[:6] == ["SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE"]
+    assert row.split()[:5] == ["a", "active", "agentos/a", "1", "0"]
+    status = shop.ws("status", "a").stdout
+    for words in ("do the first thing", "1 ahead, 0 behind", "more.txt", "created: nothing -> active", str(worktree)):
+        assert words in status
+    assert json.loads(shop.ws("status", "a", "--json").stdout)[0]["history"][0]["event"] == "created"
+
+
+def test_commands_in_a_worktree_speak_of_the_project_it_belongs_to(shop: Workshop) -> None:
+    shop.make(a="x")
+    inside = shop.ws("list", "--json", cwd=shop.worktree("a"))
+    assert [entry["slug"] for entry in json.loads(inside.stdout)] == ["a"]
+
+
+def test_rm_refuses_to_lose_work_and_says_what_force_lost(shop: Workshop) -> None:
+    shop.make(clean="x", dirty="x", ahead="x")
+    (shop.worktree("dirty") / "notes.txt").write_text("x\n")
+    ahead = shop.worktree("ahead")
+    tip = shop.commit("ahead", "new.txt")
+    finished = shop.ws("rm", "clean", "dirty", "ahead")
+    assert finished.code == 1
+    assert finished.stdout == "clean: removed\n"
+    assert "dirty is not removed: 1 file not committed (notes.txt)" in finished.stderr
+    assert "ahead is not removed: 1 commit not merged into main" in finished.stderr
+    assert set(shop.states()) == {"dirty", "ahead"}
+    forced = shop.ws("rm", "dirty", "ahead", "--force")
+    assert forced.code == 0
+    assert f"git branch agentos/ahead {tip[:12]}" in forced.stdout
+    assert shop.states() == {}
+    assert shop.git("branch", "--list", "agentos/*") == ""
+    assert not ahead.exists()
+
+
+def test_rm_refuses_to_lose_commits_whose_worktree_is_gone(shop: Workshop) -> None:
+    shop.make(a="x")
+    worktree = shop.worktree("a")
+    shop.commit("a", "new.txt")
+    shutil.rmtree(worktree)
+    shop.git("worktree", "prune")
+    refused = shop.ws("rm", "a")
+    assert refused.code == 1
+    assert "1 commit not merged" in refused.stderr
+    assert shop.git("branch", "--list", "agentos/*") == "agentos/a"
+
+
+def test_a_new_workstream_does_not_go_on_where_a_removed_one_stopped(shop: Workshop) -> None:
+    shop.make(a="n2: raise no")
+    assert shop.run_graph("a").code == 1
+    assert shop.ws("rm", "a").code == 0
+    assert shop.databases() == []
+    shop.make(a="now it works")
+    assert shop.run_graph("a").code == 0
+    assert shop.notes().count("a n1 start") == 2
+
+
+def test_a_deleted_worktree_is_made_again_by_the_next_run(shop: Workshop) -> None:
+    shop.make(a="x")
+    worktree = shop.worktree("a")
+    shutil.rmtree(worktree)
+    assert "missing" in shop.ws("status", "a").stdout
+    assert shop.run_graph("a").code == 0
+    assert (worktree / "done.txt").exists()
+
+
+def test_cleanup_proposes_what_is_merged_and_removes_it_only_when_told(shop: Workshop) -> None:
+    shop.make(merged="x", fresh="x", open="x", finished="x")
+    for slug in ("merged", "open"):
+        shop.commit(slug, f"{slug}.txt")
+    shop.git("merge", "--quiet", "agentos/merged")
+    shop.ws("complete", "finished")
+    proposed = shop.ws("cleanup")
+    assert proposed.code == 0
+    assert "would remove merged: merged into main" in proposed.stdout
+    assert "would remove finished: completed without commits" in proposed.stdout
+    assert "keep fresh: no work in it yet" in proposed.stdout
+    assert "keep open: 1 commit not merged" in proposed.stdout
+    assert len(shop.states()) == 4
+    assert "removed merged" in shop.ws("cleanup", "--apply").stdout
+    assert set(shop.states()) == {"fresh", "open"}
+
+
+def test_dashboard_is_one_table_in_a_pipe(shop: Workshop) -> None:
+    shop.make(a="n2: wait go", b="x")
+    run = shop.start_run("a")
+    shop.wait_for_note("a n2 start")
+    lines = shop.ws("dashboard").lines
+    assert lines[0].split()[:3] == ["SLUG", "STATE", "NODE"]
+    assert lines[1].split()[:3] == ["a", "running", "n2"]
+    assert lines[2].split()[:2] == ["b", "active"]
+    shop.release("go")
+    assert run.wait().code == 0
+
+
+def test_dashboard_is_live_on_a_terminal_until_interrupted(shop: Workshop) -> None:
+    shop.make(a="n2: wait go")
+    with Terminal(shop, "ws", "dashboard", columns=140) as terminal:
+        terminal.wait_for("active")
+        run = shop.start_run("a")
+        terminal.wait_for("running")
+        shop.release("go")
+        terminal.wait_for("completed")
+        assert run.wait().code == 0
+        terminal.type(b"\x03")
+        assert terminal.wait() == 0
+
+
+def test_twenty_are_made_run_and_removed_at_ten_in_parallel(shop: Workshop) -> None:
+    slugs = [f"w{number}" for number in range(20)]
+    for first in range(0, 20, 10):
+        started = [shop.start_command("ws", "new", slug, "x") for slug in slugs[first : first + 10]]
+        finished = [command.wait(90) for command in started]
+        assert [each.code for each in finished] == [0] * 10, [each.stderr for each in finished if each.code]
+    done = shop.start_run("w*", "--max-concurrent", "10").wait(90)
+    assert done.code == 0, done.stdout
+    assert "lock" not in done.stdout
+    assert len(list(shop.home.glob("worktrees/*/w*/done.txt"))) == 20
+    removals = [shop.start_command("ws", "rm", *slugs[part::10], "--force") for part in range(10)]
+    assert [each.wait(90).code for each in removals] == [0] * 10
+    assert shop.states() == {}
+    assert len(shop.git("worktree", "list").splitlines()) == 1
+
+
+def test_outside_a_repository_the_error_says_what_to_do(shop: Workshop, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    finished = shop.ws("list", cwd=outside, env={"GIT_CEILING_DIRECTORIES": str(tmp_path)})
+    assert finished.code == 2
+    assert "git init" in finished.stderr
+    assert list(outside.iterdir()) == []
