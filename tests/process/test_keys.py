@@ -137,6 +137,7 @@ def test_a_model_without_any_key_is_exit_4_with_the_command_that_helps(sandbox: 
 
     assert finished.code == 4
     assert "agentos keys add NAME --provider anthropic" in finished.stdout
+    assert "a has its SDK: False" in sandbox.notes()  # Nobody pays for a provider without a key.
 
 
 def test_max_wait_stops_with_exit_75_and_the_same_command_resumes_later(sandbox: Sandbox) -> None:
@@ -256,17 +257,18 @@ def test_the_pool_can_be_limited_and_a_429_simulated_by_hand(sandbox: Sandbox) -
 
     assert finished.code == 0, finished.stdout
     assert "Key 1 rate-limited" in finished.stdout
+    assert "a has its SDK: True" in sandbox.notes()  # Loaded once, before the worker was made.
     assert server.stats()["by_key_and_status"] == {"alpha": {"200": 1}}
 
 
 def test_stopping_gives_up_calls_in_every_thread_and_the_item_resumes(sandbox: Sandbox) -> None:
-    keys = (PoolKey(name="alpha"),)
-    with provider(sandbox, *keys) as server:
+    with provider(sandbox, PoolKey(name="alpha")) as server:
         server.script("alpha", Step(kind="hang"))
         _items(sandbox, "a")
         spec = "graphs/callers.py:side_by_side"
         run = _run(sandbox, graph=spec)
-        run.wait_for_line(EXHAUSTED)  # One branch is in a call, the other waits for the key.
+        run.wait_for_line(EXHAUSTED)  # One branch has the key, the other waits for it.
+        eventually(lambda: server.hits("alpha") == 1, "a call under way")
         run.kill(signal.SIGINT)
         stopped = run.wait(10)
         resumed = _run(sandbox, graph=spec).wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from operator import add
 from typing import Annotated, Any, TypedDict
 
@@ -38,6 +39,7 @@ def prepare(state: State) -> State:
 
 def ask(state: State) -> State:
     texts = []
+    note(f"{_item()} has its SDK: {'google.genai' in sys.modules}")
     for number in range(state.get("calls", 1)):
         note(f"{_item()} asks {number} pid {os.getpid()}")
         texts.append(generate(f"{_item()} asks {number}", **_options(state)).text)
