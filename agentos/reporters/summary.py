@@ -150,7 +150,8 @@ def _usage_texts(summary: RunSummary) -> list[str]:
 
 def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     """Who waits for a person, and how to answer."""
-    labels = [label_of(item.id) for item in summary.items if item.outcome == "awaiting_review"]
+    parked = [label_of(item.id) for item in summary.items if item.outcome == "awaiting_review"]
+    labels = sorted(parked, key=lambda label: (len(label), label))
     if not labels:
         return []
     waits = "waits" if len(labels) == 1 else "wait"

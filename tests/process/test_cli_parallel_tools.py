@@ -1,0 +1,267 @@
+"""The twelve scenarios of LLD-137 for the tools, and what their shared functions promise."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from backlog import INVALID_ISSUE, OFFLINE, Author, Backlog, serving, unlabelled
+from harness import Finished, Started, no_process_left
+
+TOOLS_DIR = Path(__file__).parents[2] / "tools"
+TOOLS = ("run_requirements_workflow",)
+"""Every scenario runs against each of them."""
+
+
+def load(name: str) -> ModuleType:
+    """A tool as a module, as `python tools/NAME.py` would load it."""
+    if name in sys.modules:
+        return sys.modules[name]
+    specification = importlib.util.spec_from_file_location(name, TOOLS_DIR / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def utils() -> ModuleType:
+    return load("cli_parallel_utils")
+
+
+@pytest.fixture(params=TOOLS)
+def tool(request: pytest.FixtureRequest, utils: ModuleType, tmp_path: Path, monkeypatch: Any) -> ModuleType:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+    return load(request.param)
+
+
+def start_tool(backlog: Backlog, tool: ModuleType, *arguments: str, **choices: Any) -> Started:
+    assert tool.__file__ is not None
+    return backlog.start_command(tool.__file__, *arguments, program=Path(sys.executable), **choices)
+
+
+def run_tool(backlog: Backlog, tool: ModuleType, *arguments: str, **choices: Any) -> Finished:
+    return start_tool(backlog, tool, *arguments, **choices).wait(90.0)
+
+
+def make_tasks(utils: ModuleType, folder: Path, *ids: str) -> list[Any]:
+    return [
+        utils.WorkflowTask(
+            issue_id=issue_id,
+            workflow_type="requirements",
+            input_path=folder / f"{issue_id}.in",
+            output_path=folder / f"{issue_id}.out",
+            status="pending",
+        )
+        for issue_id in ids
+    ]
+
+
+def config_of(utils: ModuleType, workers: int, keys: list[str] | None = None) -> Any:
+    return utils.ParallelConfig(max_workers=workers, dry_run=False, credential_pool=keys or [])
+
+
+# 010 to 040: flags.
+
+
+def test_010_parallel_n_is_parsed(tool: ModuleType, utils: ModuleType) -> None:
+    assert utils.create_parallel_config(tool.parse_args(["--all", "--parallel", "4"]))["max_workers"] == 4
+
+
+def test_020_dry_run_is_parsed(tool: ModuleType, utils: ModuleType) -> None:
+    assert utils.create_parallel_config(tool.parse_args(["--all", "--dry-run"]))["dry_run"] is True
+
+
+def test_030_sequential_is_the_default_and_bare_parallel_means_three(tool: ModuleType, utils: ModuleType) -> None:
+    assert utils.create_parallel_config(tool.parse_args(["--all"]))["max_workers"] == 1
+    assert utils.create_parallel_config(tool.parse_args(["--all", "--parallel"]))["max_workers"] == 3
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "many", "1.5"])
+def test_040_a_parallelism_that_is_none_is_a_usage_error(
+    tool: ModuleType, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        tool.parse_args(["--all", f"--parallel={value}"])
+    assert raised.value.code == 2
+    assert "--parallel" in capsys.readouterr().err
+
+
+def test_more_than_ten_workers_are_capped_with_a_warning(
+    tool: ModuleType, utils: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert utils.create_parallel_config(tool.parse_args(["--all", "--parallel", "15"]))["max_workers"] == 10
+    assert "above the maximum" in capsys.readouterr().err
+
+
+# 050 to 100 on the real engine.
+
+
+def test_050_a_dry_run_lists_tasks_and_executes_none(backlog: Backlog, tool: ModuleType) -> None:
+    backlog.add_issues(1, 2)
+    done = run_tool(backlog, tool, "--all", "--dry-run")
+    assert done.code == 0
+    assert done.lines[0] == "Dry run mode: 2 tasks of lld. Nothing is started or written."
+    assert [line.split()[1] for line in done.lines[1:3]] == ["1", "2"]
+    assert not backlog.home.exists()
+    assert json.loads(run_tool(backlog, tool, "--all", "--dry-run", "--json").stdout)["count"] == 2
+
+
+def test_060_070_100_four_tasks_at_two_one_of_them_failing(backlog: Backlog, tool: ModuleType) -> None:
+    backlog.add_issues(1, 2, 3)
+    backlog.add_issues(4, text=lambda _n: INVALID_ISSUE)
+    done = run_tool(backlog, tool, "--all", "--parallel", "2", *OFFLINE)
+    assert done.code == 1
+    assert "[COORDINATOR] 3 approved, 1 failed (LLD-4)" in done.lines
+    assert unlabelled(done.stdout) == []
+    assert all(re.match(r"\[(COORDINATOR|LLD-[1-4])\] ", line) for line in done.lines)
+    assert [backlog.lld_path(n).exists() for n in (1, 2, 3, 4)] == [True, True, True, False]
+    assert backlog.left_over() == []
+    (backlog.project / "docs/issues/004-feature.md").unlink()
+    again = run_tool(backlog, tool, "--all", *OFFLINE)
+    assert again.code == 0
+    assert again.stdout.startswith("Nothing to do. 3 issues left alone")
+
+
+def test_080_ctrl_c_ends_everything_in_time(backlog: Backlog, tool: ModuleType) -> None:
+    backlog.add_issues(1, 2, 3)
+    slow = {"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"}
+    started = start_tool(backlog, tool, "--all", "--parallel", "2", *OFFLINE, env=slow)
+    started.wait_for_line(">>> Executing: N1_design")
+    began = time.monotonic()
+    started.kill(signal.SIGINT)
+    done = started.wait()
+    assert done.code == 130
+    assert time.monotonic() - began < 10.0  # Five are promised; this machine may be busy.
+    no_process_left(backlog.home)
+
+
+def test_090_two_keys_serve_four_workers(backlog: Backlog, tool: ModuleType) -> None:
+    with serving(Author(), latency_seconds=0.05) as server:
+        backlog.use_keys(2, server)
+        backlog.add_issues(1, 2, 3, 4)
+        done = run_tool(backlog, tool, "--all", "--parallel", "4")
+        hits = server.stats()["hits"]
+    assert done.code == 0, done.stdout
+    assert set(hits) == {"k1", "k2"}
+    assert sum(hits.values()) == 8
+
+
+# 060 to 120 for plain callables, as the functions themselves promise.
+
+
+def test_tasks_at_two_complete_and_say_so(utils: ModuleType, tmp_path: Path) -> None:
+    tasks = make_tasks(utils, tmp_path, "1", "2", "3", "4")
+    both, most = threading.Barrier(2, timeout=30), set[int]()
+
+    def execute(task: Any) -> None:
+        most.add(both.wait())  # Passes only when two run at once.
+
+    result = utils.execute_tasks_parallel(tasks, config_of(utils, 2), execute)
+    assert result == {
+        "total": 4, "completed": 4, "failed": 0, "failed_items": {}, "left": [], "exit_code": 0,
+    }  # fmt: skip
+    assert {task["status"] for task in tasks} == {"completed"}
+    assert most == {0, 1}
+
+
+def test_two_keys_are_shared_by_four_workers_without_a_deadlock(utils: ModuleType, tmp_path: Path) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def execute(_task: Any) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.02)
+        with lock:
+            running -= 1
+
+    tasks = make_tasks(utils, tmp_path, *"abcdefgh")
+    result = utils.execute_tasks_parallel(tasks, config_of(utils, 4, ["first", "second"]), execute)
+    assert result["completed"] == 8
+    assert most <= 2
+
+
+def test_100_a_failure_is_reported_beside_the_successes(
+    utils: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def execute(task: Any) -> None:
+        if task["issue_id"] == "3":
+            raise ValueError("no such thing")
+
+    tasks = make_tasks(utils, tmp_path, "1", "2", "3", "4")
+    result = utils.execute_tasks_parallel(tasks, config_of(utils, 2), execute)
+    assert (result["exit_code"], result["completed"], result["failed"]) == (1, 3, 1)
+    assert result["failed_items"] == {"3": "no such thing"}
+    assert "[3] FAILED: no such thing" in capsys.readouterr().out
+
+
+def test_110_a_success_leaves_the_whole_file_and_no_temporary_one(utils: ModuleType, tmp_path: Path) -> None:
+    (task,) = make_tasks(utils, tmp_path, "1")
+
+    def execute(given: Any) -> None:
+        utils.temporary_path(given).write_text("whole")
+        assert not given["output_path"].exists()
+
+    assert utils.execute_tasks_parallel([task], config_of(utils, 1), execute)["exit_code"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["1.out"]
+    assert task["output_path"].read_text() == "whole"
+
+
+def test_120_a_failure_leaves_no_file_and_keeps_the_old_one(utils: ModuleType, tmp_path: Path) -> None:
+    new, old = make_tasks(utils, tmp_path, "new", "old")
+    old["output_path"].write_text("as it was")
+
+    def execute(given: Any) -> None:
+        utils.temporary_path(given).write_text("half of ")
+        raise OSError("disk full")
+
+    assert utils.execute_tasks_parallel([new, old], config_of(utils, 1), execute)["failed"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["old.out"]
+    assert old["output_path"].read_text() == "as it was"
+
+
+def test_an_executor_of_batches_gets_the_whole_batch(utils: ModuleType, tmp_path: Path) -> None:
+    class Batches:
+        def run_batch(self, tasks: Any, config: Any) -> dict[str, Any]:
+            return {"total": len(tasks), "workers": config["max_workers"]}
+
+    tasks = make_tasks(utils, tmp_path, "1", "2")
+    assert utils.execute_tasks_parallel(tasks, config_of(utils, 2), Batches()) == {"total": 2, "workers": 2}
+
+
+def test_ids_that_leave_the_folder_are_refused(utils: ModuleType, tmp_path: Path) -> None:
+    tasks = make_tasks(utils, tmp_path, "../etc/passwd")
+    with pytest.raises(ValueError, match="etc/passwd"):
+        utils.execute_tasks_parallel(tasks, config_of(utils, 1), lambda _task: None)
+
+
+def test_pending_issues_of_a_folder_become_tasks(backlog: Backlog, tool: ModuleType) -> None:
+    backlog.add_issues(2, 10)
+    folder = backlog.project / "docs/issues"
+    tasks = tool.collect_pending_issues(folder)
+    assert [task["issue_id"] for task in tasks] == ["2", "10"]
+    assert tasks[0]["input_path"] == folder / "002-feature.md"
+    assert tasks[0]["output_path"] == backlog.lld_path(2)
+    assert {task["status"] for task in tasks} == {"pending"}
+
+
+def test_the_four_functions_stand_alone(utils: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    utils.add_parallel_arguments(parser)
+    assert utils.create_parallel_config(parser.parse_args(["--parallel", "2"]))["max_workers"] == 2
+    utils.display_dry_run_summary(make_tasks(utils, Path("docs"), "7"), "lld")
+    assert "1 task of lld" in capsys.readouterr().out

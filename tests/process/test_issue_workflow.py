@@ -1,0 +1,164 @@
+"""`issue-workflow`: briefs become issues, and with --file they are on GitHub exactly once, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+
+import pytest
+from backlog import OFFLINE, SECRETS, Author, Backlog, serving, unlabelled
+from harness import Finished, eventually, no_process_left, of_type, processes_with
+
+from agentos.documents.approval import Intact, verify_approval
+from agentos.documents.issue import parse_issue
+from agentos.testing.github_server import GitHubServer, Scripted
+from agentos.testing.provider_server import LimitRule
+
+TOKEN = "ghp_a-token-nobody-may-see-0123456789"
+REPOSITORY = "shop/catalogue"
+EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
+
+
+@pytest.fixture
+def github(backlog: Backlog) -> Iterator[GitHubServer]:
+    with GitHubServer(token=TOKEN) as server:
+        server.add_repository(REPOSITORY)
+        backlog.environment |= {
+            "GITHUB_API_URL": server.url,
+            "GITHUB_TOKEN": TOKEN,
+            "GITHUB_REPOSITORY": REPOSITORY,
+        }
+        yield server
+
+
+def titles(server: GitHubServer) -> list[str]:
+    return [issue["title"] for issue in server.issues(REPOSITORY)]
+
+
+def test_briefs_become_issues_that_the_design_workflow_takes_up(backlog: Backlog) -> None:
+    backlog.add_brief("exports")
+    backlog.add_brief("reports")
+    backlog.add_brief("short", "# Short\n\nToo short.\n")
+    done = backlog.issue("--all", "--parallel", *OFFLINE)
+    assert done.code == 3
+    assert "[COORDINATOR] 3 items, 3 at a time (graph issue)" in done.lines
+    assert "[COORDINATOR] 2 approved, 1 needs revision" in done.lines
+    assert "[ISSUE-exports] >>> Executing: N1_design" in done.lines
+    assert unlabelled(done.stdout) == []
+    written = (backlog.project / "docs/issues/exports.md").read_text()
+    assert isinstance(verify_approval(written), Intact)
+    assert parse_issue(written).requirements
+    assert backlog.databases() == []
+    assert (backlog.project / "ideas/active/exports.md").exists()
+
+    pending = json.loads(backlog.lld("--all", "--dry-run", "--json").stdout)
+    assert [item["id"] for item in pending["items"]] == ["exports", "reports"]
+    assert pending["skipped"] == [{"id": "short", "reason": "the issue itself needs revision"}]
+    again = json.loads(backlog.issue("--all", "--dry-run", "--json").stdout)
+    assert [item["id"] for item in again["items"]] == ["short"]
+
+
+def test_without_file_nothing_reaches_github_and_no_worker_has_the_token(
+    backlog: Backlog, github: GitHubServer
+) -> None:
+    backlog.add_brief("exports")
+    started = backlog.start_issue("--all", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "2"})
+    started.wait_for_line(">>> Executing: N1_design")
+    with_token = processes_with("GITHUB_TOKEN", TOKEN)
+    assert started.wait().code == 0
+    assert with_token == [started.pid]
+    assert github.requests == []
+
+
+def test_approved_issues_are_filed_once_and_their_briefs_put_away(backlog: Backlog, github: GitHubServer) -> None:
+    backlog.add_brief("exports")
+    backlog.add_brief("short", "# Short\n\nToo short.\n")
+    assert backlog.issue("exports", *OFFLINE).code == 0  # Approved earlier, by a run that was not to file.
+    plan = json.loads(backlog.issue("--all", "--file", "--dry-run", "--json").stdout)
+    assert [(item["id"], item["reason"]) for item in plan["items"]] == [
+        ("exports", "approved, not filed yet"),
+        ("short", "no approved issue"),
+    ]
+    assert github.requests == []
+    done = backlog.issue("--all", "--parallel", "--file", *OFFLINE)
+    assert done.code == 3
+    assert any("[ISSUE-exports] approved: filed as https://github.example" in line for line in done.lines)
+    assert "[ISSUE-exports] >>> Executing: N1_design" not in done.lines
+    assert titles(github) == ["Offer exports"]
+    assert [path.name for path in (backlog.project / "ideas/active").iterdir()] == ["short.md"]
+    assert [path.name for path in (backlog.project / "ideas/done").iterdir()] == ["exports.md"]
+    assert "agentos:approval" not in github.issues(REPOSITORY)[0]["body"]
+    kept = [path for path in backlog.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    assert kept == []
+
+
+def test_a_lost_answer_and_a_kill_after_filing_file_nothing_twice(backlog: Backlog, github: GitHubServer) -> None:
+    backlog.add_brief("exports")
+    # GitHub files the issue, and its answer never comes; nor does one to the look that follows.
+    github.script(
+        Scripted(method="POST", path="/issues", handle_first=True, hang_up=True),
+        Scripted(method="GET", path="/issues", status=500, body={"message": "Server Error"}),
+    )
+    started = backlog.start_issue("--all", "--file", *OFFLINE)
+    eventually(lambda: titles(github), "the issue on GitHub")
+    started.kill(signal.SIGKILL)
+    started.wait()
+    no_process_left(backlog.home)
+    assert (backlog.project / "ideas/active/exports.md").exists()
+    done = backlog.issue("--all", "--file", *OFFLINE)
+    assert done.code == 0, done.stdout
+    assert titles(github) == ["Offer exports"]
+    assert any("was filed already as" in line for line in done.lines)
+    assert "[ISSUE-exports] >>> Executing: N1_design" not in done.lines
+    assert (backlog.project / "docs/issues/exports.md").exists()
+    assert not (backlog.project / "ideas/active/exports.md").exists()
+
+
+def test_a_kill_after_the_brief_was_put_away_still_leaves_the_issue_written(
+    backlog: Backlog, github: GitHubServer
+) -> None:
+    brief = backlog.add_brief("exports")
+    started = backlog.start_issue("--all", "--file", *OFFLINE)
+    # Moved away as the last node's work: the run may die before it has put the issue in its place.
+    eventually(lambda: not brief.exists(), "the brief put away")
+    started.kill(signal.SIGKILL)
+    started.wait()
+    no_process_left(backlog.home)
+    is_cut_off = any(name.endswith(".db") for name in backlog.databases())
+    done = backlog.issue("--all", "--file", *OFFLINE)
+    assert done.code == 0, done.stdout + done.stderr
+    assert is_cut_off == ("1 approved" in done.stdout)
+    assert isinstance(verify_approval((backlog.project / "docs/issues/exports.md").read_text()), Intact)
+    assert titles(github) == ["Offer exports"]
+    assert backlog.databases() == []
+
+
+def test_filing_without_a_token_is_refused_before_anything_starts(backlog: Backlog, github: GitHubServer) -> None:
+    backlog.add_brief("exports")
+    environment = {"GITHUB_TOKEN": "", "PATH": "/usr/bin:/bin", "HOME": str(backlog.root)}
+    done = backlog.issue("--all", "--file", *OFFLINE, env=environment)
+    assert done.code == 2
+    assert "needs a GitHub token" in done.stderr
+    assert not backlog.run_dirs()
+
+
+# Scenario 2 of the seeds: the pool runs dry in the middle, all wait, all go on.
+
+
+@pytest.fixture
+def exhausted(backlog: Backlog) -> Iterator[Finished]:
+    quota = {"limits": [LimitRule(requests_per_minute=3)], "minute_seconds": 2.0, "announces_scaled_limits": True}
+    with serving(Author(), latency_seconds=0.1, **quota) as server:
+        backlog.use_keys(2, server)
+        for number in range(5):
+            backlog.add_brief(f"wish-{number}")
+        yield backlog.issue("--all", "--parallel", "5", seconds=110.0)
+
+
+def test_an_exhausted_pool_pauses_everyone_and_everyone_goes_on(backlog: Backlog, exhausted: Finished) -> None:
+    assert exhausted.code == 0, exhausted.stdout
+    assert any(line.startswith(EXHAUSTED) for line in exhausted.lines)
+    assert "[COORDINATOR] 5 approved" in exhausted.lines
+    assert of_type(backlog.records(), "pool_resumed")
+    assert not any(secret in exhausted.stdout for secret in SECRETS)
