@@ -107,15 +107,7 @@ def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Seq
 def _prepare(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream]) -> _Prepared:
     route = choose_route(arguments.mode, arguments.steps)
     if arguments.graph:
-        here = Path.cwd()
-        check_graph_spec(arguments.graph, here)
-        own = Route((IMPLEMENTATION,), route.nodes)
-        return _Prepared(
-            plan=make_plan(graph_items(chosen)),
-            workflow=workflow_name(arguments.graph),
-            graph=arguments.graph,
-            route=own,
-        )
+        return _prepare_graph(arguments.graph, project, chosen, route)
     workflow = route.workflow()
     work = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh)
     plan = make_plan(work.items)
@@ -123,6 +115,19 @@ def _prepare(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen:
         # Designs that change the same file wait for each other: their branches would not merge.
         plan = replace(plan, exclusive=find_conflicts(plan).rivals())
     return _Prepared(plan=plan, workflow=workflow.name, graph=workflow.graph, route=route, skipped=work.skipped)
+
+
+def _prepare_graph(graph: str, project: ProjectWorkstreams, chosen: Sequence[Workstream], route: Route) -> _Prepared:
+    """A user's own graph is all there is to do for a workstream."""
+    check_graph_spec(graph, Path.cwd())
+    # A worktree that is missing now is made again, at its usual place, before the run.
+    placed = [replace(each, path=each.path or project.repository.path_for(each.slug)) for each in chosen]
+    return _Prepared(
+        plan=make_plan(graph_items(placed)),
+        workflow=workflow_name(graph),
+        graph=graph,
+        route=Route((IMPLEMENTATION,), route.nodes),
+    )
 
 
 def _environment(arguments: argparse.Namespace, project: ProjectWorkstreams, prepared: _Prepared) -> dict[str, str]:
