@@ -14,7 +14,7 @@ from agentos.settings import Settings
 from agentos.workflows.implementation.apply import apply_operations
 from agentos.workflows.implementation.file_operations import CreateFile, DeleteFile, FileOperation, ReplaceFile
 from agentos.workstreams.commits import Author, commit_all
-from agentos.workstreams.filelock import locked
+from agentos.workstreams.filelock import LockBusyError, locked
 from agentos.workstreams.git import GitError
 from agentos.workstreams.provisioning import provide_files
 from agentos.workstreams.worktree import Repository, Worktree, branch_of
@@ -55,7 +55,7 @@ def open_repository(project_dir: Path, settings: Settings) -> Repository:
     return repository
 
 
-_held_branches: dict[str, contextlib.ExitStack] = {}
+_held: dict[Path, contextlib.ExitStack] = {}
 
 
 def hold_branch(repository: Repository, item_id: str) -> None:
@@ -63,16 +63,17 @@ def hold_branch(repository: Repository, item_id: str) -> None:
 
     The lock of a worker that was killed goes with it; one that is about to die is waited for.
     """
-    branch = branch_of(item_id)
-    if branch in _held_branches:
+    lock_path = home_dir() / "workstreams" / "locks" / f"{project_key(repository.common_dir)}-{item_id}.branch.lock"
+    if lock_path in _held:
         return
-    name = f"{project_key(repository.common_dir)}-{item_id}.branch.lock"
     stack = contextlib.ExitStack()
     try:
-        stack.enter_context(locked(home_dir() / "workstreams" / "locks" / name, timeout_seconds=_PATIENCE_SECONDS))
-    except AgentosError:
-        raise BranchBusyError(f"{branch} is being worked on by another run: wait for it, or stop it.") from None
-    _held_branches[branch] = stack
+        stack.enter_context(locked(lock_path, timeout_seconds=_PATIENCE_SECONDS))
+    except LockBusyError:
+        raise BranchBusyError(
+            f"{branch_of(item_id)} is being worked on by another run: wait for it, or stop it."
+        ) from None
+    _held[lock_path] = stack
 
 
 def choose_base(repository: Repository, settings: Settings, depends_on: Sequence[str]) -> Base:

@@ -1,0 +1,119 @@
+"""`agentos pipeline`: from issue to tested code, item by item, on the sample project and with real kills."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from backlog import OFFLINE, Backlog
+from harness import Finished, of_type
+
+pytestmark = pytest.mark.timeout(300)
+_SECONDS = 200.0
+_RECORDED = ("--drafter", "recorded", "--reviewer", "recorded")
+
+
+def commit_all(backlog: Backlog) -> None:
+    """The offline model's skeletons, and commits for the branches to start from."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false"]
+    for arguments in (["add", "."], ["commit", "--quiet", "-m", "The project"]):
+        subprocess.run([*git, *arguments], cwd=backlog.project, check=True, capture_output=True)
+
+
+def prepare(backlog: Backlog, *issues: int) -> None:
+    backlog.add_issues(*issues)
+    (backlog.project / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\naddopts = "-p no:hypothesispytest -p no:anyio -p no:timeout"\n'
+    )
+    commit_all(backlog)
+
+
+def pipeline(backlog: Backlog, *arguments: str) -> Finished:
+    return backlog.start_command("pipeline", *arguments).wait(_SECONDS)
+
+
+def nodes_of(backlog: Backlog, item_id: str) -> list[str]:
+    return [record["node"] for record in of_type(backlog.records(), "node_started", item_id)]
+
+
+def test_issues_become_designs_and_code_and_no_stage_waits_for_other_items(backlog: Backlog) -> None:
+    prepare(backlog, 1, 2, 3)
+    open_question = "\n## Open Questions\n\n- [ ] Which one of the two?\n"
+    issue = backlog.project / "docs/issues/003-feature.md"
+    issue.write_text(issue.read_text() + open_question)
+
+    finished = pipeline(backlog, "--all", "--parallel", "3", *OFFLINE)
+
+    assert finished.code == 3, finished.stdout + finished.stderr
+    assert backlog.outcomes() == {"1": "implemented", "2": "implemented", "3": "needs_revision"}
+    assert not [node for node in nodes_of(backlog, "3") if node.startswith("IMPL.")]
+    order = [
+        (record["item"], record["node"].partition(".")[0]) for record in of_type(backlog.records(), "node_started")
+    ]
+    first_code = next(place for place, (_, stage) in enumerate(order) if stage == "IMPL")
+    assert {item for item, _ in order[first_code:]} >= {"1", "2"}
+    assert (backlog.project / "docs/lld/active/LLD-1.md").is_file()
+    assert "PIPE-1  agentos/1  merges cleanly" in finished.stdout
+    again = backlog.command("pipeline", "--all", "--dry-run")
+    assert "Left alone: PIPE-1 (implemented on agentos/1)" in again.stdout
+
+
+def test_an_approved_design_starts_with_its_code(backlog: Backlog) -> None:
+    prepare(backlog, 1)
+    assert backlog.lld("--all", *OFFLINE).code == 0
+
+    finished = pipeline(backlog, "1", *OFFLINE)
+
+    assert finished.code == 0, finished.stdout
+    assert nodes_of(backlog, "1")[-8:][0] == "IMPL.N0_load"
+    assert "LLD.N0_load" not in nodes_of(backlog, "1")
+
+
+def test_a_killed_pipeline_goes_on_where_it_was(backlog: Backlog) -> None:
+    prepare(backlog, 1)
+    for node in ("LLD.N3_review", "design_to_code", "IMPL.N4_implement"):
+        run = backlog.start_command("pipeline", "1", *OFFLINE)
+        run.wait_for_record("node_started", node=node)
+        run.kill(signal.SIGKILL)
+        run.process.wait()
+
+    finished = pipeline(backlog, "1", *OFFLINE)
+
+    assert finished.code == 0, finished.stdout
+    nodes = nodes_of(backlog, "1")
+    assert nodes.count("LLD.N1_design") == 1
+    assert nodes.count("IMPL.N2_scaffold_tests") == 1
+    assert backlog.outcomes() == {"1": "implemented"}
+
+
+def test_a_parked_design_waits_for_a_person_and_then_becomes_code(backlog: Backlog) -> None:
+    prepare(backlog, 1)
+
+    parked = pipeline(backlog, "1", "--review", "verdict", *OFFLINE)
+    assert parked.code == 3, parked.stdout
+    assert backlog.outcomes() == {"1": "awaiting_review"}
+    assert backlog.command("review", "PIPE-1", "--approve").code == 0
+    finished = pipeline(backlog, "1", "--review", "verdict", *OFFLINE)
+
+    assert finished.code == 0, finished.stdout
+    assert backlog.outcomes() == {"1": "implemented"}
+
+
+@pytest.mark.slow
+def test_the_demos_recordings_implement_every_approved_issue_of_the_sample(backlog: Backlog) -> None:
+    with resources.as_file(resources.files("agentos.demo")) as demo_dir:
+        shutil.copytree(demo_dir / "sample", backlog.project, dirs_exist_ok=True)
+        shutil.rmtree(backlog.project / "src")
+        (backlog.project / "tests/test_app.py").unlink()
+        commit_all(backlog)
+        recorded = {"AGENTOS_RECORDED_DIR": str(Path(demo_dir) / "recorded")}
+        run = backlog.start_command("pipeline", "--all", "--parallel", "3", *_RECORDED, env=recorded)
+        finished = run.wait(280)
+
+    assert finished.code == 3, finished.stdout
+    expected = {**dict.fromkeys(("1", "2", "3", "5", "6", "7", "8", "10"), "implemented")}
+    assert backlog.outcomes() == {**expected, "4": "needs_revision", "9": "needs_revision"}
