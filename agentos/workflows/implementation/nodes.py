@@ -191,7 +191,8 @@ def verify_red(state: ImplementationState) -> ImplementationState:
 def _modules(bench: Bench) -> set[str]:
     """The project's own modules: a failing import of anything else is a missing dependency."""
     tracked = bench.worktree.git().run("ls-files", "-z", "--", "*.py").stdout.split("\0")
-    return {name for path in (*tracked, *bench.listed_files) if path and (name := module_name(path))}
+    names = {name for path in (*tracked, *bench.listed_files) if path and (name := module_name(path))}
+    return names | {name.partition(".")[0] for name in names}
 
 
 def _red_complaint(verdict: RedVerdict, report: SuiteReport) -> str:
