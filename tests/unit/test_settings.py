@@ -1,0 +1,97 @@
+"""Settings: where each value comes from, and what is refused with words that help."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agentos.cli.init import SETTING_WORDS, settings_text
+from agentos.errors import UsageError
+from agentos.settings import Settings, load_settings
+
+
+def write(project_dir: Path, text: str) -> Path:
+    (project_dir / "agentos.toml").write_text(text)
+    return project_dir
+
+
+def test_without_a_file_and_variables_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {}) == Settings()
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
+    write(tmp_path, '[models]\ndrafter = "a:file"\nreviewer = "b:file"\n[limits]\nparallel = 4\nmax_rounds = 2\n')
+    variables = {"AGENTOS_DRAFTER": "a:variable", "AGENTOS_LIMITS__PARALLEL": "6"}
+    settings = load_settings(tmp_path, variables)
+    assert (settings.models.drafter, settings.models.reviewer) == ("a:variable", "b:file")
+    assert (settings.limits.parallel, settings.limits.max_rounds) == (6, 2)
+    assert settings.sources.issues == "docs/issues"
+
+
+def test_an_empty_variable_is_no_setting(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {"AGENTOS_DRAFTER": "", "AGENTOS_LIMITS__PARALLEL": ""}) == Settings()
+
+
+def test_lists_come_from_arrays_and_from_commas(tmp_path: Path) -> None:
+    write(tmp_path, '[workstreams]\ncopy = [".env", "local.toml"]\n')
+    settings = load_settings(tmp_path, {"AGENTOS_WORKSTREAMS__LINK": "node_modules, .venv,"})
+    assert settings.workstreams.copy == (".env", "local.toml")
+    assert settings.workstreams.link == ("node_modules", ".venv")
+
+
+def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path: Path) -> None:
+    write(tmp_path, '[providers.google]\nbase_url = "https://file"\n[providers.openai]\nbase_url = "https://other"\n')
+    settings = load_settings(tmp_path, {"AGENTOS_PROVIDERS__GOOGLE__BASE_URL": "https://variable"})
+    assert settings.provider_urls == {"google": "https://variable", "openai": "https://other"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[model]\n", "unknown section [model]. Did you mean 'models'?"),
+        ("[models]\ndraftr = 'x'\n", "[models] has no setting 'draftr'. Did you mean 'drafter'?"),
+        ("[limits]\nparallel = 'many'\n", "limits.parallel must be a whole number, got 'many'"),
+        ("[limits]\nparallel = true\n", "limits.parallel must be a whole number"),
+        ("[limits]\nparallel = 0\n", "limits.parallel must be at least 1"),
+        ("[workstreams]\ncopy = 'x'\n", "workstreams.copy must be a list of strings"),
+        ("[review]\ngate = 'sometimes'\n", "review.gate is 'sometimes': use one of none, draft, verdict, all"),
+        ("models = 3\n", "[models] must be a table"),
+        ("[providers.google]\nkey = 'x'\n", "[providers.google] takes base_url"),
+        ("providers = 3\n", "[providers] must be a table"),
+        ("not toml", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        load_settings(write(tmp_path, text), {})
+
+
+def test_a_variable_that_is_no_number_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="AGENTOS_MAX_ROUNDS must be a whole number, got 'x'"):
+        load_settings(tmp_path, {"AGENTOS_MAX_ROUNDS": "x"})
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    (tmp_path / "agentos.toml").mkdir()
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_settings(tmp_path, {})
+
+
+def test_the_file_that_init_writes_says_what_holds_without_it(tmp_path: Path) -> None:
+    text = settings_text({})
+    assert load_settings(write(tmp_path, text), {}) == Settings()
+    # With every default uncommented it is still valid and still says the same.
+    uncommented = re.sub(r"(?m)^# (\w+ = )", r"\1", text.partition("# Other addresses")[0])
+    assert load_settings(write(tmp_path, uncommented), {}) == Settings()
+    values = tomllib.loads(uncommented)
+    names = {f"{section}.{name}" for section, entries in values.items() for name in entries}
+    assert names == set(SETTING_WORDS)
+
+
+def test_what_was_chosen_stands_in_the_file_as_it_is(tmp_path: Path) -> None:
+    spec = 'github:owner/repo?label="ready\\now"'
+    settings = load_settings(write(tmp_path, settings_text({"sources.issues": spec})), {})
+    assert settings.sources.issues == spec
