@@ -32,39 +32,51 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(_: argparse.Namespace) -> int:
-    """Read commands until the end of input or /quit."""
+    """Carry out commands until the end of input or /quit. Errors are told; only then the next command comes."""
     if sys.stdin.isatty():
         with _line_editing():
-            _converse(_typed_lines())
+            _converse()
         return ExitCode.OK
-    return _converse(sys.stdin)
-
-
-def _converse(lines: Iterator[str]) -> int:
-    """Carry out each line; an error is told and the next line comes. Returns the last exit code."""
     exit_code: int = ExitCode.OK
-    for line in lines:
+    for line in sys.stdin:
         words = _words(line)
-        if words is None:
-            exit_code = ExitCode.USAGE
-        elif words and words[0] in _WAYS_OUT:
+        if words and words[0] in _WAYS_OUT:
             break
-        elif words:
-            exit_code = _carry_out(words)
+        exit_code = exit_code if words == [] else _carry_out(words)
     return exit_code
 
 
+def _converse() -> None:
+    """At a terminal. Ctrl+C gives up the line or stops the command, whichever there is, and nothing else."""
+    while True:
+        try:
+            words = _words(input(_PROMPT))
+            if words and words[0] in _WAYS_OUT:
+                return
+            _carry_out(words)
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+
+
 def _words(line: str) -> list[str] | None:
-    """The line as a shell would split it, without the slash; None when a quote is left open."""
+    """The line as a shell would split it, without the slash; None when that cannot be done."""
     try:
         words = shlex.split(line, comments=True)
-    except ValueError as error:
-        _complain(f"{str(error).lower()}: check the quotes")
+    except ValueError:
         return None
     return [words[0].removeprefix("/"), *words[1:]] if words else []
 
 
-def _carry_out(words: Sequence[str]) -> int:
+def _carry_out(words: Sequence[str] | None) -> int:
+    """One command, as `_words` gives it. Returns its exit code."""
+    if words is None:
+        _complain("a quote is left open: check the quotes")
+        return ExitCode.USAGE
+    if not words:
+        return ExitCode.OK
     name = words[0]
     if name == "help" or not name:
         _say_help()
@@ -108,17 +120,6 @@ def _say_help() -> None:
 def _complain(text: str) -> None:
     sys.stderr.write(f"agentos: error: {text}\n")
     sys.stderr.flush()
-
-
-def _typed_lines() -> Iterator[str]:
-    while True:
-        try:
-            yield input(_PROMPT)
-        except KeyboardInterrupt:
-            sys.stdout.write("\n")  # The line is given up, the prompt comes back.
-        except EOFError:
-            sys.stdout.write("\n")
-            return
 
 
 @contextlib.contextmanager
