@@ -48,12 +48,16 @@ class Lane:
     def is_waiting_for_event(self, group_name: str) -> bool:
         return group_name not in self._place
 
-    def make_ready(self, group: Group, last_limited: float) -> None:
+    def make_ready(self, group: Group) -> None:
         place = self._place.get(group.id[1])
         if place is None or place % 2:
             stamp = next(self._stamps)
             self._place[group.id[1]] = stamp
-            heapq.heappush(self._ready, (last_limited, group.used_turn, stamp, group.id[1]))
+            heapq.heappush(self._ready, (group.quotas[self.model].rank, group.used_turn, stamp, group.id[1]))
+
+    def forget_place(self, group_name: str) -> None:
+        """The group's rank has changed: make it ready again to give it the place of its new one."""
+        self._place.pop(group_name, None)
 
     def put_to_sleep(self, group_name: str, until: float, tokens: int | None) -> None:
         """Try the group again at `until`, or as soon as a smaller call than `tokens` is at the head."""
@@ -83,16 +87,15 @@ class Lane:
             self._most_tokens_asleep = self.head.tokens
 
     def pop_ready(self, groups: Mapping[str, Group]) -> Group | None:
-        """The ready group that was least recently limited, then least recently used."""
+        """The ready group of the smallest rank, then the least recently used."""
         while self._ready:
-            limited, turn, stamp, name = heapq.heappop(self._ready)
+            rank, turn, stamp, name = heapq.heappop(self._ready)
             if self._place.get(name) != stamp:
                 continue
             group = groups[name]
             del self._place[name]
-            now_limited = group.quotas[self.model].last_limited
-            if (limited, turn) != (now_limited, group.used_turn):
-                self.make_ready(group, now_limited)  # Used or limited since: it goes to its place in the order.
+            if (rank, turn) != (group.quotas[self.model].rank, group.used_turn):
+                self.make_ready(group)  # Used or limited since: it goes to its place in the order.
                 continue
             return group
         return None
@@ -104,7 +107,7 @@ class Lane:
     def _rouse(self, name: str, groups: Mapping[str, Group]) -> None:
         self._asleep_for_tokens.discard(name)
         if self._place.get(name, 0) % 2:
-            self.make_ready(groups[name], groups[name].quotas[self.model].last_limited)
+            self.make_ready(groups[name])
 
     def _drop_stale(self) -> None:
         while self._asleep and self._place.get(self._asleep[0][2]) != self._asleep[0][1]:

@@ -206,8 +206,12 @@ class KeyPool:
             if stale is not None and stale.key.spec.name == key_name:
                 self._weigh(time, stale, evidence)
             return False
+        rank = lease.quota.rank
         self._end_lease(lease)
         self._weigh(time, lease, evidence)
+        if lease.quota.rank != rank:
+            provider, group_name = lease.group.id
+            self._lanes[provider, lease.model].forget_place(group_name)
         self._ready_groups_of(lease)
         return True
 
@@ -375,7 +379,7 @@ class KeyPool:
             lane = self._lanes[lane_id] = Lane(lane_id)
             self._provider_lanes[lane.provider].append(lane)
             for group in self._groups.get(lane.provider, {}).values():
-                lane.make_ready(group, self._quota(group, lane.model).last_limited)
+                self._make_ready(lane, group)
         return lane
 
     def _lane_opening(self, time: float, lane: Lane) -> float:
@@ -392,7 +396,7 @@ class KeyPool:
             opening = quota.opening(time, lane.head.tokens) if key is not None else math.inf
             if key is not None and opening <= time + CLOCK_GRAIN_SECONDS:
                 grant = self._lease(time, lane, group, key)
-                lane.make_ready(group, quota.last_limited)
+                lane.make_ready(group)
                 return grant
             if not math.isinf(opening):
                 tokens = lane.head.tokens if quota.pace.depends_on_tokens() else None
@@ -435,6 +439,7 @@ class KeyPool:
 
     def _end_lease(self, lease: _Lease) -> None:
         del self._leases[lease.fence]
+        lease.quota.end_call()
         self._ended[lease.fence] = lease
         if len(self._ended) > REMEMBERED_LEASES:
             self._ended.popitem(last=False)
@@ -464,11 +469,15 @@ class KeyPool:
             provider, name = group.id
             for lane in self._provider_lanes.get(provider, ()):
                 if lane.model == lease.model or lane.is_waiting_for_event(name):
-                    lane.make_ready(group, group.quotas[lane.model].last_limited)
+                    lane.make_ready(group)
 
     def _ready_everywhere(self, group: Group) -> None:
         for lane in self._provider_lanes.get(group.id[0], ()):
-            lane.make_ready(group, self._quota(group, lane.model).last_limited)
+            self._make_ready(lane, group)
+
+    def _make_ready(self, lane: Lane, group: Group) -> None:
+        self._quota(group, lane.model)  # The group may be new to the lane's model.
+        lane.make_ready(group)
 
     def _weigh(self, time: float, lease: _Lease, evidence: Evidence) -> None:
         """Learn from a call: limits are the quota's, rejection the key's, overload the provider's."""
@@ -479,6 +488,7 @@ class KeyPool:
                 if used:  # Not every endpoint tells; then the estimate stays.
                     quota.pace.settle(lease.receipt, used)
                 quota.pace.learn(time, limits, self._day_end(provider))
+                quota.is_proven = True
                 quota.finish_probe(time, fence, succeeded=True)
                 self._end_overload(fence, provider)
             case RateLimited(limits=limits):

@@ -68,12 +68,23 @@ class Quota:
         """A limit was hit and no call has succeeded since: one probe at a time."""
         self.probe_fence: int | None = None
         self.last_limited = -math.inf
+        self.is_proven = False
+        """A call has shown it open or closed in this run."""
         self.changed: float | None = None
         """When the provider last showed this quota open or closed."""
+        self._calls_under_way = 0
         self._strikes = 0
         self._limit_fence = -1
         self._next_daily_probe = math.inf
         self._daily_probes_left = 0
+
+    @property
+    def rank(self) -> float:
+        """Smaller is tried first: the least recently limited, and last one whose very first call is under way.
+
+        It may be spent, and a second call would then be wasted too.
+        """
+        return self.last_limited if self.is_proven or not self._calls_under_way else math.inf
 
     def is_limited(self, now: float) -> bool:
         """Closed by the provider's word, for now or for good."""
@@ -90,13 +101,18 @@ class Quota:
         return self.pace.opening(now, tokens)
 
     def record_send(self, now: float, fence: int, tokens: int, day_ends: float) -> Receipt:
-        """Count a call that goes now; while reopening it is the probe."""
+        """Count a call that goes now; while reopening it is the probe. `end_call` follows."""
+        self._calls_under_way += 1
         if self.is_reopening:
             self.probe_fence = fence
             if self.until > now + CLOCK_GRAIN_SECONDS:
                 self._daily_probes_left -= 1
                 self._plan_daily_probe(now)
         return self.pace.record_send(now, tokens, day_ends)
+
+    def end_call(self) -> None:
+        """A call that was sent is over, however it went."""
+        self._calls_under_way -= 1
 
     def limit_rate(self, now: float, fence: int, newest_fence: int, said: RateLimited, rng: random.Random) -> None:
         """A throttle. The provider's own wait counts, else a backoff; a failed probe doubles the least wait.
@@ -180,7 +196,7 @@ class Quota:
 
     def _close(self, now: float, fence: int, deadline: float) -> None:
         self.until = max(self.until, deadline)
-        self.is_reopening = True
+        self.is_reopening = self.is_proven = True
         self.last_limited = self.changed = now
         if self.probe_fence == fence:
             self.probe_fence = None

@@ -96,6 +96,38 @@ def test_a_released_key_goes_to_the_longest_waiting_of_all_models() -> None:
     assert grant.ticket == late_model
 
 
+def test_a_group_whose_first_call_is_under_way_is_used_again_only_when_no_other_can_serve() -> None:
+    pool = pool_of(key("a", max_concurrent=4), key("spent-1", "p"), key("spent-2", "p"))
+    for _ in range(2):
+        ask(pool, NOW)
+    first = {grant.key_name: grant for grant in pool.grants(NOW)}
+    assert set(first) == {"a", "spent-1"}
+    pool.release(NOW + 1, "a", first["a"].fence, Succeeded())
+    for _ in range(4):
+        ask(pool, NOW + 1)
+    assert {grant.key_name for grant in pool.grants(NOW + 1)} == {"a"}
+    ask(pool, NOW + 1)
+    (without_a_choice,) = pool.grants(NOW + 1)
+    assert without_a_choice.key_name == "spent-2"
+
+
+def test_a_group_that_has_answered_takes_its_turn_again() -> None:
+    pool = pool_of(key("a"), key("b", max_concurrent=2), key("c"))
+    held = [call(pool, NOW), call(pool, NOW)]
+    assert held[1] is not None
+    pool.release(NOW, "b", held[1].fence, Succeeded())
+    assert [use(pool, NOW, Succeeded()).key_name for _ in range(4)] == ["c", "b", "c", "b"]
+
+
+def test_a_first_call_that_was_given_up_proves_nothing_and_blocks_nothing() -> None:
+    pool = pool_of(key("a-1", "a"), key("a-2", "a"), key("b-1", "b"), key("b-2", "b"))
+    first = call(pool, NOW)
+    assert first is not None
+    pool.release(NOW, first.key_name, first.fence, Abandoned())
+    granted = [call(pool, NOW) for _ in range(4)]
+    assert [grant.key_name for grant in granted if grant] == ["b-1", "a-2", "b-2", "a-1"]
+
+
 def test_a_cancelled_ticket_is_passed_over() -> None:
     pool = pool_of(key("a"))
     first, second = ask(pool, NOW), ask(pool, NOW)
