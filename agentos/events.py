@@ -78,6 +78,7 @@ class ItemEnded:
     error_type: str = ""
     traceback: str = ""
     attempts: int = 1
+    """0 when an earlier run of the batch has done it."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0

@@ -201,7 +201,9 @@ def past_durations(project_dir: Path, workflow: str) -> list[float]:
         summary = read_summary(run_dir, largest=_LARGEST_SUMMARY_FOR_ESTIMATES)
         if summary is None or summary.workflow != workflow or str(Path(summary.project_dir).resolve()) != project:
             continue
-        durations += [item.seconds for item in summary.items if item.outcome not in _OUTCOMES_WITHOUT_DURATION]
+        durations += [
+            item.seconds for item in summary.items if item.attempts and item.outcome not in _OUTCOMES_WITHOUT_DURATION
+        ]
         if len(durations) >= _DURATIONS_FOR_ESTIMATES:
             break
     return durations[:_DURATIONS_FOR_ESTIMATES]

@@ -13,6 +13,7 @@ from typing import Any
 from agentos.reporters.words import duration
 from agentos.run_records import past_durations
 from agentos.workflows import checkpoint
+from agentos.workflows.batch import Batch
 from agentos.workflows.plan import Plan, input_hash
 
 
@@ -62,13 +63,16 @@ def show(
 
 def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool) -> dict[str, Any]:
     item = plan.items[index]
-    found = None if fresh else checkpoint.peek(checkpoint.path_for(project_dir, workflow, item.id))
+    db_path = checkpoint.path_for(project_dir, workflow, item.id)
+    found = None if fresh else checkpoint.peek(db_path)
+    done = None if fresh else Batch(project_dir, workflow).done(item.id, input_hash(item.input))
     return {
         "id": item.id,
         "priority": item.priority,
         "depends_on": list(item.depends_on),
         "resumes_after": found.resumes_after if found else None,
         "has_checkpoint": found is not None,
+        "done_in_run": done.run_id if done else None,
         "input_changed": bool(found and found.input_hash not in (None, input_hash(item.input))),
     }
 
@@ -89,7 +93,9 @@ def _lines(
 
 def _words(entry: dict[str, Any]) -> str:
     notes = []
-    if entry["input_changed"]:
+    if entry["done_in_run"]:
+        notes.append(f"done in run {entry['done_in_run']} already: would be left alone")
+    elif entry["input_changed"]:
         notes.append("input changed since its checkpoint: would fail without --fresh")
     elif entry["resumes_after"]:
         notes.append(f"resumes after {entry['resumes_after']}")

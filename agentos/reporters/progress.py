@@ -127,7 +127,7 @@ class Progress:
         self._running.pop(event.item_id, None)
         if event.outcome != INTERRUPTED:
             self.ended += 1
-            if event.outcome != "skipped":
+            if event.outcome != "skipped" and event.attempts:
                 self._finished.add(event.seconds)
 
     @property

@@ -195,6 +195,8 @@ def _ending(event: ItemEnded) -> str:
     if event.outcome == "failed":
         return failure_words(event.reason, event.error_type)
     words = outcome_words(event.outcome)
+    if event.attempts == 0 and event.outcome != "skipped":
+        return f"{words} {one_line(event.reason)}"  # An earlier run did it.
     if event.reason:
         words = f"{words}: {one_line(event.reason)}"
     # A skipped item never ran, so a time would only puzzle.

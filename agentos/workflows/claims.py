@@ -7,6 +7,8 @@ import fcntl
 import hashlib
 import os
 import struct
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -54,3 +56,23 @@ class Claims:
     def _lock(self, kind: int, name: str) -> None:
         start = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         fcntl.fcntl(self._fd, _SET_LOCK, _FLOCK_STRUCT.pack(kind, os.SEEK_SET, start, 1, 0))
+
+
+def claim_name(workflow: str, item_id: str) -> str:
+    """What an item of a workflow is claimed as."""
+    return f"{workflow}/{item_id}"
+
+
+def take_claims(
+    claims: Claims, names: Mapping[str, str], *, is_owner_alive: bool, patience_seconds: float = 5.0
+) -> set[str]:
+    """Claim items (id to claim name); returns the ids somebody else holds.
+
+    When no other run is alive, a held claim belongs to a worker that is about to die with its coordinator: wait.
+    """
+    deadline = time.monotonic() + (0.0 if is_owner_alive else patience_seconds)
+    refused = {item_id for item_id, name in names.items() if not claims.take(name)}
+    while refused and time.monotonic() < deadline:
+        time.sleep(0.05)
+        refused = {item_id for item_id in refused if not claims.take(names[item_id])}
+    return refused

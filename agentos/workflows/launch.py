@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,21 +27,22 @@ from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_records import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
 from agentos.settings import load_settings
-from agentos.workflows.claims import Claims
+from agentos.workflows import checkpoint
+from agentos.workflows.batch import Batch, Done
+from agentos.workflows.claims import Claims, claim_name, take_claims
 from agentos.workflows.parallel.emitter import Reporter
 from agentos.workflows.parallel.graph_run import (
     GraphRun,
     HoldNode,
     RunSettings,
-    claim_name,
     hold_nothing,
-    take_claims,
 )
+from agentos.workflows.parallel.item_watch import TimeLimits
 from agentos.workflows.parallel.key_desk import KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
 from agentos.workflows.parallel.shutdown import signals_handled
 from agentos.workflows.parallel.stream_sink import StreamSink
-from agentos.workflows.plan import Plan
+from agentos.workflows.plan import Plan, input_hash
 
 _FLUSH_AFTER_STOP_SECONDS = 0.4
 
@@ -141,7 +142,8 @@ class Launcher:
                 run.request_stop(self._early_stop)
             try:
                 run.prepare()
-                run.hold_back(_held_items(request, claims, run_dir))
+                held = _held_items(request, claims, run_dir)
+                run.hold_back(held, _done_items(request, held))
                 for warning in (*request.warnings, *credentials.warnings, *memory.warnings):
                     run.announce(Warned(text=warning))
                 exit_code = run.execute()
@@ -256,9 +258,11 @@ def _settings(
         project_dir=request.project_dir,
         search_dir=request.search_dir,
         parallel=request.parallel,
-        timeout_seconds=request.timeout_seconds,
-        stall_seconds=request.stall_seconds,
-        heartbeat_seconds=min(5.0, request.stall_seconds / 4),
+        time_limits=TimeLimits(
+            timeout_seconds=request.timeout_seconds,
+            stall_seconds=request.stall_seconds,
+            heartbeat_seconds=min(5.0, request.stall_seconds / 4),
+        ),
         retries=request.retries,
         fresh=request.fresh,
         fork=request.fork,
@@ -276,6 +280,22 @@ def _held_items(request: RunRequest, claims: Claims, run_dir: Path) -> dict[str,
     refused = take_claims(claims, names, is_owner_alive=bool(others))
     holder = f"run {others[0].name}" if len(others) == 1 else "another run"
     return {item.id: holder for item in request.plan.items if item.id in refused}
+
+
+def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
+    """Items that an earlier run of this batch, stopped or failed in part, has done with the same input."""
+    batch = Batch(request.project_dir, request.workflow)
+    found: dict[str, Done] = {}
+    for item in request.plan.items:
+        if item.id in held:
+            continue
+        if request.fresh:
+            batch.forget(item.id)
+        elif (done := batch.done(item.id, input_hash(item.input))) is not None:
+            # Killed between noting it and removing its checkpoint, a run leaves both.
+            checkpoint.remove(checkpoint.path_for(request.project_dir, request.workflow, item.id))
+            found[item.id] = done
+    return found
 
 
 class _ListenerReporter:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from agentos.workflows.claims import Claims
-from agentos.workflows.parallel.graph_run import claim_name, take_claims
+from agentos.workflows.claims import Claims, claim_name, take_claims
 
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from agentos.workflows.claims import Claims
+from agentos.workflows.claims import Claims, claim_name, take_claims
 claims = Claims(Path(sys.argv[1]))
 assert claims.take(sys.argv[2])
 if "fork" in sys.argv:

@@ -207,3 +207,15 @@ def test_running_tells_who_runs() -> None:
     schedule.begin()
     schedule.ended("a", Ending.DONE)
     assert schedule.running == {"b", "c"}
+
+
+def test_done_items_do_not_start_and_their_dependents_need_not_wait() -> None:
+    schedule = Schedule(["a", "b", "c"], {"b": ["a"], "c": ["b"]}, limit=3, done=["a"])
+    assert schedule.begin() == [Start("b", 1)]
+    assert schedule.left == ("b", "c")
+    assert schedule.ended("b", Ending.DONE) == [Start("c", 1)]
+    assert schedule.ended("c", Ending.DONE) == [Finish()]
+
+
+def test_a_batch_that_is_done_already_finishes_at_once() -> None:
+    assert Schedule(["a", "b"], limit=1, done=["a", "b"]).begin() == [Finish()]

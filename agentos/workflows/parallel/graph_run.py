@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -35,11 +34,20 @@ from agentos.events import (
 )
 from agentos.keys.redaction import Redactor
 from agentos.workflows import checkpoint
-from agentos.workflows.claims import Claims
+from agentos.workflows.batch import Batch, Done
+from agentos.workflows.claims import Claims, claim_name
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.backends.processes import ProcessBackend, ServerFailed, WorkerExit
 from agentos.workflows.parallel.emitter import Emitter, Reporter
-from agentos.workflows.parallel.item_clock import ItemClock
+from agentos.workflows.parallel.item_end import (
+    ATTENTION_OUTCOMES,
+    UNFINISHED_OUTCOMES,
+    ItemEnd,
+    LastWord,
+    decide_end,
+    without_documents,
+)
+from agentos.workflows.parallel.item_watch import ItemWatch, TimeLimits
 from agentos.workflows.parallel.key_desk import ItemUsage, KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
 from agentos.workflows.parallel.messages import (
@@ -70,7 +78,7 @@ from agentos.workflows.parallel.schedule import (
     Stop,
 )
 from agentos.workflows.parallel.shutdown import signals_handled
-from agentos.workflows.plan import Item, Plan
+from agentos.workflows.plan import Item, Plan, input_hash
 
 STOP_SECONDS = 5.0
 """What a user is promised: after the first Ctrl+C everything is down within this time."""
@@ -78,7 +86,6 @@ _WORKER_GRACE_SECONDS = 2.0
 _KILL_AFTER_SECONDS = 3.0
 _GIVE_UP_AFTER_SECONDS = 4.3
 _MOST_SERVER_LOSSES = 3
-_ATTENTION_OUTCOMES = ("needs_revision", "awaiting_review", "paused")
 
 HoldNode = Callable[[str, str], str]
 """Item id and node to the reason why the node must not start now; empty when it may."""
@@ -99,9 +106,7 @@ class RunSettings:
     project_dir: Path
     search_dir: Path
     parallel: int = 1
-    timeout_seconds: float = 1800.0
-    stall_seconds: float = 60.0
-    heartbeat_seconds: float = 5.0
+    time_limits: TimeLimits
     retries: int = 0
     fresh: bool = False
     fork: bool = True
@@ -121,18 +126,14 @@ class _Running:
 
     item: Item
     attempt: int
-    clock: ItemClock
-    heard: float
+    watch: ItemWatch
     pid: int = 0
-    is_waiting: bool = False
     ended_because: str = ""
     """Why we ended it: the time limit, or a stall."""
     held_because: str = ""
     """Why its next node was not let start: it ends as paused."""
-    last_word: ItemDone | ItemFailed | ItemStopped | None = None
+    last_word: LastWord = None
     usage: ItemUsage = field(default_factory=ItemUsage)
-    time_timer: Timer | None = None
-    stall_timer: Timer | None = None
     exit_timer: Timer | None = None
 
 
@@ -161,6 +162,8 @@ class GraphRun:
         self._plan = plan
         self._items = {item.id: item for item in plan.items}
         self._held: dict[str, str] = {}
+        self._done: dict[str, Done] = {}
+        self._batch = Batch(settings.project_dir, settings.workflow)
         self._announcements: list[Event] = []
         self._loop = loop
         self._claims = claims
@@ -204,9 +207,10 @@ class GraphRun:
         """Start loading the graph. Whatever the caller does until `execute` happens meanwhile."""
         self._backend.launch()
 
-    def hold_back(self, held: Mapping[str, str]) -> None:
-        """Items (and who has them) that this run must not touch. Before `execute`."""
+    def hold_back(self, held: Mapping[str, str], done: Mapping[str, Done]) -> None:
+        """Items that another run has (and which), and items a stopped run has done already. Before `execute`."""
         self._held = dict(held)
+        self._done = dict(done)
         self._schedule = self._make_schedule()
 
     def announce(self, event: Event) -> None:
@@ -273,16 +277,8 @@ class GraphRun:
         self._backend.send(item_id, message)
 
     def waiting_changed(self, waiting: set[str]) -> None:
-        """Time spent waiting for a key does not count."""
-        now = self._loop.now()
         for item_id, running in self._running.items():
-            if item_id in waiting:
-                running.clock.pause(now)
-                running.is_waiting = True
-            elif running.is_waiting:
-                running.is_waiting = False
-                running.clock.go_on(now)
-                self._watch_time(running)
+            running.watch.wait_for_key(item_id in waiting)
 
     def set_parallel(self, parallel: int) -> None:
         self._perform(self._schedule.limit_changed(parallel))
@@ -310,15 +306,9 @@ class GraphRun:
         self._let_time_go_on(began)
 
     def _let_time_go_on(self, since: float) -> None:
-        """All workers stood still since then, through no fault of theirs."""
-        now = self._loop.now()
+        """All workers stood still since then."""
         for running in self._running.values():
-            running.heard = now
-            self._watch_stall(running)
-            if not running.is_waiting:
-                running.clock.pause(since)
-                running.clock.go_on(now)
-                self._watch_time(running)
+            running.watch.stood_still(since)
 
     def _stop(self, reason: str, *, at_once: bool, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
         if self._is_over:
@@ -350,7 +340,8 @@ class GraphRun:
             self._plan.depends_on,
             limit=self._settings.parallel,
             retries=self._settings.retries,
-            absent=self._held,
+            absent=[*self._held, *(i for i, done in self._done.items() if done.outcome in ATTENTION_OUTCOMES)],
+            done=[i for i, done in self._done.items() if done.outcome not in ATTENTION_OUTCOMES],
             exclusive=self._plan.exclusive,
         )
 
@@ -372,6 +363,10 @@ class GraphRun:
             self._emit(event)
         for item_id, holder in self._held.items():
             self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=f"held by {holder}"))
+        for item_id, done in self._done.items():
+            reason = f"in run {done.run_id} already"
+            self._record_end(ItemEnded(item_id=item_id, outcome=done.outcome, seconds=0.0, reason=reason, attempts=0))
+            self._claims.give_back(self._claim_name(item_id))
         self._perform(self._schedule.begin())
 
     def _perform(self, actions: Sequence[Action]) -> None:
@@ -396,9 +391,9 @@ class GraphRun:
             self._waiting_for_server.append(start)
             return
         item = self._items[start.item_id]
-        now = self._loop.now()
-        self._running[item.id] = _Running(item=item, attempt=start.attempt, clock=ItemClock(now), heard=now)
         settings = self._settings
+        watch = ItemWatch(item.id, self._loop, settings.time_limits, self, lambda: self._is_suspended(item.id))
+        self._running[item.id] = _Running(item=item, attempt=start.attempt, watch=watch)
         message = StartItem(
             item_id=item.id,
             label=f"{settings.label_prefix}{item.id}",
@@ -410,7 +405,7 @@ class GraphRun:
             project_dir=str(settings.project_dir),
             # An item that comes back, after a crash or a lost fork server, goes on from where it was.
             fresh=settings.fresh and item.id not in self._opened_items,
-            heartbeat_seconds=settings.heartbeat_seconds,
+            heartbeat_seconds=settings.time_limits.heartbeat_seconds,
             stop_grace_seconds=_WORKER_GRACE_SECONDS,
             environment=dict(item.environment),
         )
@@ -487,7 +482,7 @@ class GraphRun:
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         running = self._running[item_id]
-        self._note_life(running)
+        running.watch.hear()
         match message:
             case ItemOpened(resumed_after=resumed_after, notice=notice):
                 self._opened(running, resumed_after, notice)
@@ -501,6 +496,7 @@ class GraphRun:
                 pass
             case ItemDone() | ItemFailed() | ItemStopped():
                 running.last_word = message
+                running.watch.close()
                 if not isinstance(message, ItemStopped):
                     self._nodes_finished(item_id, message.finished)
                 # It has nothing left to do but to exit.
@@ -515,9 +511,7 @@ class GraphRun:
         )
         if notice:
             self._emit(ItemNoticed(item_id=running.item.id, text=notice))
-        running.clock = ItemClock(self._loop.now())
-        self._watch_time(running)
-        self._watch_stall(running)
+        running.watch.begin()
 
     def _start_or_hold(self, running: _Running, node: str) -> None:
         item_id = running.item.id
@@ -534,169 +528,97 @@ class GraphRun:
 
     # Time.
 
-    def _note_life(self, running: _Running) -> None:
-        now = self._loop.now()
-        running.heard = now
-        if running.clock.is_paused and not running.is_waiting:
-            running.clock.go_on(now)
-            self._watch_time(running)
+    def is_unread(self) -> bool:
+        return self._unread_since is not None
 
-    def _watch_time(self, running: _Running) -> None:
-        if running.time_timer is not None:
-            running.time_timer.cancel()
-        left = self._settings.timeout_seconds - running.clock.worked_seconds(self._loop.now())
-        running.time_timer = self._loop.after(max(0.0, left), lambda: self._check_time(running))
+    def suspended(self, item_id: str) -> None:
+        self._emit(ItemNoticed(item_id=item_id, text="suspended; its time limit waits"))
 
-    def _check_time(self, running: _Running) -> None:
-        if running.is_waiting or running.last_word is not None or self._is_resting(running):
-            return
-        if running.clock.worked_seconds(self._loop.now()) + 0.001 < self._settings.timeout_seconds:
-            self._watch_time(running)
-            return
-        self._give_up_on(running, f"timed out after {self._settings.timeout_seconds:g} s")
+    def timed_out(self, item_id: str) -> None:
+        self._give_up_on(item_id, f"timed out after {self._settings.time_limits.timeout_seconds:g} s")
 
-    def _watch_stall(self, running: _Running) -> None:
-        if running.stall_timer is not None:
-            running.stall_timer.cancel()
-        quiet_until = running.heard + self._settings.stall_seconds
-        running.stall_timer = self._loop.after(
-            max(0.0, quiet_until - self._loop.now()), lambda: self._check_stall(running)
-        )
+    def stalled(self, item_id: str, silent_seconds: float) -> None:
+        self._emit(ItemStalled(item_id=item_id, silent_seconds=round(silent_seconds, 1)))
+        self._give_up_on(item_id, f"stalled: no sign of life for {silent_seconds:.0f} s")
 
-    def _check_stall(self, running: _Running) -> None:
-        if running.last_word is not None or running.ended_because:
-            return
-        silent = self._loop.now() - running.heard
-        if self._is_resting(running):
-            running.heard = self._loop.now() - self._settings.stall_seconds + self._settings.heartbeat_seconds
-        elif silent + 0.001 >= self._settings.stall_seconds:
-            self._emit(ItemStalled(item_id=running.item.id, silent_seconds=round(silent, 1)))
-            self._give_up_on(running, f"stalled: no sign of life for {silent:.0f} s")
-            return
-        self._watch_stall(running)
+    def _is_suspended(self, item_id: str) -> bool:
+        pid = self._running[item_id].pid
+        return bool(pid) and host.is_suspended(pid)
 
-    def _is_resting(self, running: _Running) -> bool:
-        """Suspended by somebody, or unread: its time stands still until it is heard again."""
-        if self._unread_since is not None:
-            return True
-        if not running.pid or not host.is_suspended(running.pid):
-            return False
-        if not running.clock.is_paused:
-            running.clock.pause(running.heard)
-            self._emit(ItemNoticed(item_id=running.item.id, text="suspended; its time limit waits"))
-        return True
-
-    def _give_up_on(self, running: _Running, reason: str) -> None:
-        running.ended_because = reason
-        self._backend.kill(running.item.id)
+    def _give_up_on(self, item_id: str, reason: str) -> None:
+        self._running[item_id].ended_because = reason
+        self._running[item_id].watch.close()
+        self._backend.kill(item_id)
 
     # How items end.
 
-    def worker_gone(self, item_id: str, end: WorkerExit) -> None:
+    def worker_gone(self, item_id: str, exit: WorkerExit) -> None:
         running = self._running.pop(item_id)
-        for timer in (running.time_timer, running.stall_timer, running.exit_timer):
-            if timer is not None:
-                timer.cancel()
+        running.watch.close()
+        if running.exit_timer is not None:
+            running.exit_timer.cancel()
         # The children of an item that we ended go with it; those of one that ended by itself it should have ended.
-        if end.leaked and not (running.ended_because or self._schedule.is_stopping):
-            self._emit(ChildrenLeaked(item_id=item_id, pids=end.leaked))
-        seconds = self._loop.now() - running.clock.started
+        if exit.leaked and not (running.ended_because or self._schedule.is_stopping):
+            self._emit(ChildrenLeaked(item_id=item_id, pids=exit.leaked))
         running.usage = self._keys.worker_gone(item_id)
-        ending = self._settle(running, end, round(seconds, 6))
+        end = decide_end(
+            running.last_word,
+            exit.code,
+            ended_because=running.ended_because,
+            held_because=running.held_because,
+            is_stopping=self._schedule.is_stopping,
+            may_retry=running.attempt <= self._settings.retries,
+        )
+        ending = self._carry_out(running, end)
         self._perform(self._schedule.ended(item_id, ending))
 
-    def _settle(self, running: _Running, end: WorkerExit, seconds: float) -> Ending:
-        """Decide the outcome, put files in order, record it. Files first: a record says only what is true."""
-        word = running.last_word
-        match word:
-            case ItemDone(is_parked=True):
-                return self._end_item(running, "awaiting_review", seconds, ending=Ending.NOT_DONE)
-            case ItemDone():
-                return self._settle_done(running, word, seconds)
-            case ItemFailed(is_run_fault=True):
-                self.fault(word.message)
-                return self._end_item(running, "interrupted", seconds, reason=word.message, ending=Ending.INTERRUPTED)
-            case ItemFailed():
-                if word.exit_code == ExitCode.NO_USABLE_KEY:
-                    self._lacks_key = True
-                self._drop_unfinished_outputs(running.item.id)
-                return self._end_item(
-                    running,
-                    "failed",
-                    seconds,
-                    reason=word.message,
-                    error_type=word.error_type,
-                    traceback=word.traceback,
-                    ending=Ending.NOT_DONE,
-                )
-        self._drop_unfinished_outputs(running.item.id)
-        if running.held_because and not self._schedule.is_stopping:
-            return self._end_item(running, "paused", seconds, reason=running.held_because, ending=Ending.NOT_DONE)
-        if isinstance(word, ItemStopped) or (self._schedule.is_stopping and not running.ended_because):
-            return self._end_item(running, "interrupted", seconds, ending=Ending.INTERRUPTED)
-        if end.code is None:
-            self._emit(
-                ItemRetried(item_id=running.item.id, attempt=running.attempt, reason="its fork server was killed")
-            )
-            return Ending.LOST
-        return self._settle_crash(running, running.ended_because or _death(end.code), seconds)
+    def _carry_out(self, running: _Running, end: ItemEnd) -> Ending:
+        """Files first: a record says only what is true."""
+        item_id, seconds = running.item.id, round(running.watch.seconds, 6)
+        if end.has_succeeded:
+            end = self._publish(end)
+        if not end.has_succeeded:
+            self._drop_unfinished_outputs(item_id)
+        if end.is_run_fault:
+            self.fault(end.reason)
+        self._lacks_key |= end.lacks_key
+        self._item_seconds += seconds
+        if end.outcome:
+            self._end_item(running, end, seconds)
+        else:
+            self._emit(ItemRetried(item_id=item_id, attempt=running.attempt, reason=end.reason))
+        return end.ending
 
-    def _settle_crash(self, running: _Running, reason: str, seconds: float) -> Ending:
-        if running.attempt <= self._settings.retries and not self._schedule.is_stopping:
-            self._item_seconds += seconds
-            self._emit(ItemRetried(item_id=running.item.id, attempt=running.attempt, reason=reason))
-            return Ending.CRASHED
-        kind = "TimedOut" if reason.startswith("timed out") else "Stalled" if running.ended_because else "Crashed"
-        return self._end_item(running, "failed", seconds, reason=reason, error_type=kind, ending=Ending.CRASHED)
-
-    def _settle_done(self, running: _Running, done: ItemDone, seconds: float) -> Ending:
-        if done.outcome == "failed":
-            self._drop_unfinished_outputs(running.item.id)
-            return self._end_item(running, "failed", seconds, reason=done.reason, ending=Ending.NOT_DONE)
+    def _publish(self, end: ItemEnd) -> ItemEnd:
         try:
-            for path in done.outputs:
+            for path in end.outputs:
                 Path(f"{path}.tmp").replace(path)
         except OSError as error:
-            self._drop_unfinished_outputs(running.item.id)
-            reason = f"cannot write {error.filename2 or error.filename}: {error.strerror}"
-            return self._end_item(
-                running, "failed", seconds, reason=reason, error_type="OSError", ending=Ending.NOT_DONE
-            )
-        ending = Ending.NOT_DONE if done.outcome in _ATTENTION_OUTCOMES else Ending.DONE
-        return self._end_item(running, done.outcome, seconds, reason=done.reason, ending=ending, has_succeeded=True)
+            return without_documents(end, f"cannot write {error.filename2 or error.filename}: {error.strerror}")
+        return end
 
-    def _end_item(
-        self,
-        running: _Running,
-        outcome: str,
-        seconds: float,
-        *,
-        ending: Ending,
-        reason: str = "",
-        error_type: str = "",
-        traceback: str = "",
-        has_succeeded: bool = False,
-    ) -> Ending:
-        self._item_seconds += seconds
+    def _end_item(self, running: _Running, end: ItemEnd, seconds: float) -> None:
+        item = running.item
         self._record_end(
             ItemEnded(
-                item_id=running.item.id,
-                outcome=outcome,
+                item_id=item.id,
+                outcome=end.outcome,
                 seconds=seconds,
-                reason=reason,
-                error_type=error_type,
-                traceback=traceback,
+                reason=end.reason,
+                error_type=end.error_type,
+                traceback=end.traceback,
                 attempts=running.attempt,
                 input_tokens=running.usage.input_tokens,
                 output_tokens=running.usage.output_tokens,
                 cost_usd=round(running.usage.cost_usd, 6),
             )
         )
-        if has_succeeded:
-            # After the record: a kill in between leaves a finished checkpoint, which resumes without running a node.
-            checkpoint.remove(self._db_path(running.item.id))
-        self._claims.give_back(self._claim_name(running.item.id))
-        return ending
+        if end.has_succeeded:
+            # In this order: a kill in between leaves a finished checkpoint, which resumes without running a node.
+            with suppress(OSError):
+                self._batch.mark_done(item.id, Done(input_hash(item.input), end.outcome, self._settings.run_id))
+            checkpoint.remove(self._db_path(item.id))
+        self._claims.give_back(self._claim_name(item.id))
 
     def _record_end(self, event: ItemEnded) -> None:
         event = replace(
@@ -719,12 +641,14 @@ class GraphRun:
     def _finish(self) -> None:
         for running in list(self._running.values()):
             # Only when the fork server itself was too slow: its workers are dead by now.
-            self._end_item(running, "interrupted", 0.0, ending=Ending.INTERRUPTED)
+            self._end_item(running, ItemEnd(ending=Ending.INTERRUPTED, outcome="interrupted"), 0.0)
         self._running.clear()
         if self.has_begun:
             counts = Counter(o for o in self._outcomes.values() if o != "interrupted")
             left = tuple(i for i in self._items if self._outcomes.get(i, "interrupted") == "interrupted")
             self.exit_code = self._decide_exit_code(counts, left)
+            if not left and not any(counts.get(outcome) for outcome in UNFINISHED_OUTCOMES):
+                self._forget_what_is_done()
             self._emit(
                 RunEnded(
                     counts=dict(counts),
@@ -738,6 +662,12 @@ class GraphRun:
             self.exit_code = self._stop_exit_code
         self._emitter.close()
 
+    def _forget_what_is_done(self) -> None:
+        """Nothing is left to resume: the same command starts the whole batch over."""
+        for item_id in self._items:
+            with suppress(OSError):
+                self._batch.forget(item_id)
+
     def _decide_exit_code(self, counts: Mapping[str, int], left: Sequence[str]) -> ExitCode:
         if self._stop_exit_code is not None and (left or self._stop_exit_code is not ExitCode.INTERRUPTED):
             return self._stop_exit_code
@@ -747,7 +677,7 @@ class GraphRun:
             outcome == "skipped" and item_id not in self._held for item_id, outcome in self._outcomes.items()
         ):
             return ExitCode.ITEM_FAILED
-        if any(counts.get(outcome) for outcome in _ATTENTION_OUTCOMES):
+        if any(counts.get(outcome) for outcome in ATTENTION_OUTCOMES):
             return ExitCode.NEEDS_ATTENTION
         return ExitCode.OK
 
@@ -759,25 +689,6 @@ class GraphRun:
 
     def _claim_name(self, item_id: str) -> str:
         return claim_name(self._settings.workflow, item_id)
-
-
-def claim_name(workflow: str, item_id: str) -> str:
-    return f"{workflow}/{item_id}"
-
-
-def take_claims(
-    claims: Claims, names: Mapping[str, str], is_owner_alive: bool, patience_seconds: float = 5.0
-) -> set[str]:
-    """Claim items (id to claim name); returns the ids somebody else holds.
-
-    When no other run is alive, a held claim belongs to a worker that is about to die with its coordinator: wait.
-    """
-    deadline = time.monotonic() + (0.0 if is_owner_alive else patience_seconds)
-    refused = {item_id for item_id, name in names.items() if not claims.take(name)}
-    while refused and time.monotonic() < deadline:
-        time.sleep(0.05)
-        refused = {item_id for item_id in refused if not claims.take(names[item_id])}
-    return refused
 
 
 def _unknown_input(plan: Plan, input_keys: list[str] | None) -> str:
@@ -798,14 +709,3 @@ def _load_error(failure: ServerFailed) -> UsageError:
         return UsageError(failure.message)
     last_lines = "\n".join(failure.traceback.strip().splitlines()[-8:])
     return UsageError(f"The graph cannot be loaded: {failure.message}\n{last_lines}")
-
-
-def _death(code: int) -> str:
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = "unknown"
-        hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-        return f"worker killed by signal {-code} ({name}){hint}"
-    return f"worker exited with status {code} before it was done"

@@ -79,16 +79,20 @@ class Schedule:
         limit: int,
         retries: int = 0,
         absent: Collection[str] = (),
+        done: Collection[str] = (),
         exclusive: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        """`absent` items are somebody else's: they never start, and their dependents are skipped.
+        """`absent` items are somebody else's: they never start, and their dependents are skipped. `done` items do not
+        start either, and their dependents need not wait.
 
         `exclusive` names items that must not run beside each other; one entry of a pair is enough. An item that would
         have to wait for a rival is passed over until the rival ends, however that ends.
         """
         self._place = {item_id: index for index, item_id in enumerate(order)}
         depends_on = depends_on or {}
-        self._waits_for = {i: {d for d in depends_on.get(i, ()) if d in self._place} for i in self._place}
+        self._waits_for = {
+            i: {d for d in depends_on.get(i, ()) if d in self._place and d not in done} for i in self._place
+        }
         self._dependents: dict[str, list[str]] = {item_id: [] for item_id in self._place}
         for item_id, dependencies in self._waits_for.items():
             for dependency in dependencies:
@@ -98,12 +102,13 @@ class Schedule:
             for other in others:
                 self._rivals.setdefault(item_id, set()).add(other)
                 self._rivals.setdefault(other, set()).add(item_id)
-        self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i] and i not in absent]
+        not_ours = {*absent, *done}
+        self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i] and i not in not_ours]
         heapq.heapify(self._ready)
         self._attempts = dict.fromkeys(self._place, 0)
         self._running: set[str] = set()
         self._absent = [item_id for item_id in order if item_id in absent]
-        self._open: dict[str, None] = dict.fromkeys(i for i in order if i not in absent)
+        self._open: dict[str, None] = dict.fromkeys(i for i in order if i not in not_ours)
         self._limit = limit
         self._retries = retries
         self._is_stopping = False

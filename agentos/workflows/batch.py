@@ -1,0 +1,44 @@
+"""What a batch has done already, kept while other items of it are not: a stopped run resumes, it does not repeat."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.paths import home_dir, project_key
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An item that a run of the batch has done."""
+
+    input_hash: str
+    outcome: str
+    run_id: str
+
+
+class Batch:
+    """The items of one workflow in one project. One small file a done item: claims keep two writers apart."""
+
+    def __init__(self, project_dir: Path, workflow: str) -> None:
+        self._directory = home_dir() / "batches" / project_key(project_dir) / workflow
+
+    def mark_done(self, item_id: str, done: Done) -> None:
+        """So that the same command, after a stop, does not do the item again."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome, done.run_id]))
+
+    def done(self, item_id: str, input_hash: str) -> Done | None:
+        """How the item was done with this very input, if it was."""
+        try:
+            known, outcome, run_id = json.loads(self._path(item_id).read_text())
+        except (OSError, ValueError):
+            return None
+        return Done(known, outcome, run_id) if known == input_hash else None
+
+    def forget(self, item_id: str) -> None:
+        self._path(item_id).unlink(missing_ok=True)
+
+    def _path(self, item_id: str) -> Path:
+        return self._directory / f"{item_id}.done"
