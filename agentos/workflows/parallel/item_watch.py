@@ -9,6 +9,8 @@ from typing import Protocol
 from agentos.workflows.parallel.item_clock import ItemClock
 from agentos.workflows.parallel.loop import Loop, Timer
 
+START_SECONDS = 120.0
+"""How long a worker may take to load and open its item; a loaded machine is slow, a hanging import never ends."""
 _GRAIN_SECONDS = 0.001
 
 
@@ -48,6 +50,8 @@ class ItemWatch:
         self._is_closed = False
         self._time_timer: Timer | None = None
         self._stall_timer: Timer | None = None
+        self._allowed_silence = max(limits.stall_seconds, START_SECONDS)
+        self._plan_stall_check()
 
     @property
     def seconds(self) -> float:
@@ -57,6 +61,7 @@ class ItemWatch:
     def begin(self) -> None:
         """The item's own time starts: making its process does not count."""
         self._clock = ItemClock(self._loop.now())
+        self._allowed_silence = self._limits.stall_seconds
         self._plan_time_check()
         self._plan_stall_check()
 
@@ -111,15 +116,15 @@ class ItemWatch:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         if not self._is_closed:
-            quiet_until = self._heard + self._limits.stall_seconds
+            quiet_until = self._heard + self._allowed_silence
             self._stall_timer = self._loop.after(max(0.0, quiet_until - self._loop.now()), self._check_stall)
 
     def _check_stall(self) -> None:
         silent = self._loop.now() - self._heard
         if self._is_resting():
             # Look again one heartbeat from now.
-            self._heard = self._loop.now() - self._limits.stall_seconds + self._limits.heartbeat_seconds
-        elif silent + _GRAIN_SECONDS >= self._limits.stall_seconds:
+            self._heard = self._loop.now() - self._allowed_silence + self._limits.heartbeat_seconds
+        elif silent + _GRAIN_SECONDS >= self._allowed_silence:
             self._events.stalled(self._item_id, silent)
             return
         self._plan_stall_check()
