@@ -1,0 +1,155 @@
+"""Modes and steps become stages; texts become items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agentos.documents.approval import ApprovalInfo, stamp_approval
+from agentos.errors import UsageError
+from agentos.settings import Settings
+from agentos.workflows.checkpoint import ItemDatabase, path_for
+from agentos.workflows.plan import input_hash
+from agentos.workstreams import stages
+from agentos.workstreams.stages import DESIGN, IMPLEMENTATION, Route, choose_route, find_work, graph_items, issue_text
+from agentos.workstreams.state import Workstream
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+ANALYZE, EXECUTE, CODE = Route((DESIGN,)), Route((DESIGN, IMPLEMENTATION)), Route((IMPLEMENTATION,))
+
+
+def stream(slug: str = "a", text: str = "add rate limiting", base: str = "main") -> Workstream:
+    return Workstream(
+        slug=slug,
+        text=text,
+        branch=f"agentos/{slug}",
+        path=Path("/somewhere") / slug,
+        base=base,
+        created_at=NOW,
+        changed_at=NOW,
+    )
+
+
+def write_design(project: Path, workstream: Workstream, *, is_current: bool = True) -> Path:
+    (item,) = find_work([workstream], ANALYZE, project, Settings()).items
+    approval = ApprovalInfo(
+        approved_at="2026-01-02T03:04:05Z",
+        drafter="offline",
+        reviewer="offline",
+        issue_hash=item.input["source_hash"] if is_current else "0" * 64,
+        log=(),
+    )
+    path = project / "docs" / "lld" / "active" / f"LLD-{workstream.slug}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(stamp_approval(f"# 1 - Feature: {workstream.text}\n\n* **Status:** Draft\n", approval))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("mode", "steps", "route"),
+    [
+        ("execute", [], EXECUTE),
+        ("analyze", [], ANALYZE),
+        ("execute", ["IMPLEMENTATION"], CODE),
+        ("execute", ["implementation,design"], EXECUTE),
+        ("analyze", ["Design"], ANALYZE),
+        (
+            "execute",
+            ["N1_design N2_validate"],
+            Route((DESIGN, IMPLEMENTATION), frozenset({"N1_design", "N2_validate"})),
+        ),
+        ("execute", ["DESIGN", "N1_design"], Route((DESIGN,), frozenset({"N1_design"}))),
+    ],
+)
+def test_mode_and_steps_choose_stages_and_nodes(mode: str, steps: list[str], route: Route) -> None:
+    assert choose_route(mode, steps) == route
+
+
+def test_a_step_beyond_the_mode_is_refused() -> None:
+    with pytest.raises(UsageError, match="--mode analyze has no IMPLEMENTATION"):
+        choose_route("analyze", ["IMPLEMENTATION"])
+
+
+def test_only_a_route_that_ends_in_code_completes_a_workstream() -> None:
+    assert (ANALYZE.completes, EXECUTE.completes, CODE.completes) == (False, True, True)
+    assert (ANALYZE.workflow().name, EXECUTE.workflow().name) == ("lld", "pipeline")
+
+
+def test_a_route_without_a_workflow_says_what_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "WORKFLOWS", {})
+    with pytest.raises(UsageError, match="no pipeline workflow: use --mode analyze"):
+        EXECUTE.workflow()
+
+
+def test_a_few_words_become_an_issue_and_a_whole_issue_stays_as_it_is() -> None:
+    text = issue_text(stream(text="add rate limiting\nper key"))
+    assert text.startswith("# add rate limiting\n")
+    assert text.endswith("add rate limiting\nper key\n")
+    assert issue_text(stream(text="# Title\n\nBody of it")) == "# Title\n\nBody of it\n"
+
+
+def test_the_slug_is_the_items_id_and_its_dependencies_come_from_the_text(project: Path) -> None:
+    (item,) = find_work([stream(text="Depends on #12 and #a")], ANALYZE, project, Settings()).items
+    assert (item.id, item.depends_on) == ("a", ("12",))
+    assert item.input["origin"] == "workstream a"
+    assert not item.environment
+
+
+def test_a_workstream_without_text_says_how_to_give_it_one(project: Path) -> None:
+    with pytest.raises(UsageError, match="a has no text to work on: give it one with `agentos ws new a"):
+        find_work([stream(text="")], ANALYZE, project, Settings())
+
+
+def test_an_approved_design_of_the_same_text_need_not_be_made_again(project: Path) -> None:
+    workstream = stream()
+    write_design(project, workstream)
+    assert find_work([workstream], ANALYZE, project, Settings()).skipped == (
+        ("a", "its design is approved already; --fresh designs it again"),
+    )
+    assert len(find_work([workstream], ANALYZE, project, Settings(), fresh=True).items) == 1
+    changed = replace(workstream, text="add something else")
+    assert len(find_work([changed], ANALYZE, project, Settings()).items) == 1
+
+
+def test_code_starts_from_the_approved_design_on_the_workstreams_own_base(project: Path) -> None:
+    workstream = stream(base="release")
+    path = write_design(project, workstream)
+    for route in (CODE, EXECUTE):
+        (item,) = find_work([workstream], route, project, Settings()).items
+        assert item.input["lld_text"] == path.read_text()
+        assert item.input["lld_path"] == "docs/lld/active/LLD-a.md"
+        assert item.environment == {"AGENTOS_IMPLEMENTATION__BASE": "release"}
+
+
+@pytest.mark.parametrize("has_design", [False, True])
+def test_code_alone_is_refused_without_an_approved_design_of_this_text(project: Path, has_design: bool) -> None:
+    if has_design:
+        write_design(project, stream(), is_current=False)
+    with pytest.raises(UsageError, match="a has no approved design: run it with --mode analyze first"):
+        find_work([stream()], CODE, project, Settings())
+    (item,) = find_work([stream()], EXECUTE, project, Settings()).items
+    assert "source_text" in item.input
+
+
+def test_what_was_cut_short_goes_on_with_what_it_began_with(project: Path) -> None:
+    (began,) = find_work([stream()], EXECUTE, project, Settings()).items
+    database = ItemDatabase.open(path_for(project, "pipeline", "a"))
+    database.put("input_hash", input_hash(began.input))
+    database.connection.close()
+    write_design(project, stream())
+    (item,) = find_work([stream()], EXECUTE, project, Settings()).items
+    assert item == began
+
+
+def test_a_users_graph_is_told_what_a_workstream_is() -> None:
+    (item,) = graph_items([stream()])
+    assert item.input == {
+        "slug": "a",
+        "text": "add rate limiting",
+        "branch": "agentos/a",
+        "base": "main",
+        "worktree": "/somewhere/a",
+    }
