@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from agentos.cli import drafting, dry_run, merging
 from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, whole_number
+from agentos.errors import ExitCode
 from agentos.events import Listener
 from agentos.settings import load_settings
 from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs
@@ -106,6 +107,8 @@ def run_prepared(code: PreparedCode) -> int:
 def launch(code: PreparedCode, listener: Listener | None = None) -> int:
     """Run everything that is pending, then say how the branches merge. Returns the exit code."""
     exit_code = drafting.launch(code.prepared, listener)
+    if exit_code == ExitCode.INTERRUPTED:
+        return exit_code
     merging.show_branches(code.prepared, code.conflicts)
     merging.publish_all(code.prepared)
     return exit_code

@@ -24,6 +24,8 @@ from agentos.workflows.implementation.pending import (
     why_implemented,
 )
 from agentos.workflows.implementation.records import has_branch, read_record
+from agentos.workflows.pipeline.graph import build as build_pipeline
+from agentos.workflows.pipeline.pending import find_items
 from agentos.workflows.plan import make_plan
 from agentos.workstreams.git import Git
 
@@ -326,6 +328,58 @@ def test_items_that_build_on_each_other_are_no_rivals(designs: Designs) -> None:
     pending = find_designs(designs.project, load_settings(designs.project), Wanted(), Choices())
 
     assert find_conflicts(make_plan(pending.items)).overlaps == ()
+
+
+def test_designs_nobody_approved_are_refused_unless_allowed(
+    designs: Designs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    designs.add(9)
+    (designs.project / "docs/lld/active/LLD-10.md").write_text("# 10 - Nothing\n")
+    for number, why in (
+        (9, r"changed since it was approved \(changed '3. Requirements'\)"),
+        (10, "carries no approval"),
+    ):
+        with pytest.raises(AgentosError, match=why):
+            run(designs, number)
+
+    monkeypatch.setenv("AGENTOS_ALLOW_UNAPPROVED", "1")
+    with pytest.raises(AgentosError, match="nothing can be tested"):
+        run(designs, 10)
+
+
+def test_a_design_waits_until_what_it_depends_on_is_merged(designs: Designs) -> None:
+    designs.add(1, 6)
+    settings = load_settings(designs.project)
+
+    pending = find_designs(designs.project, settings, Wanted(), Choices(waits_for_merge=True))
+
+    assert pending.skipped == (("6", "waits until LLD-1 is merged"),)
+    done = designs.project / "docs/lld/done/LLD-1.md"
+    done.parent.mkdir(parents=True)
+    (designs.project / "docs/lld/active/LLD-1.md").rename(done)
+    pending = find_designs(designs.project, settings, Wanted(), Choices(waits_for_merge=True))
+    assert [item.id for item in pending.items] == ["6"]
+
+
+def test_the_pipeline_hands_an_approved_design_over_to_code(
+    designs: Designs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_DRAFTER", "offline")
+    monkeypatch.setenv("AGENTOS_REVIEWER", "offline")
+    folder = designs.project / "docs/issues"
+    folder.mkdir(parents=True)
+    (folder / "001-count.md").write_text(
+        "# Count words\n\n## Requirements\n\n1. `count(text)` returns the number of words of a text.\n"
+    )
+    settings = load_settings(designs.project)
+    (item,) = find_items(designs.project, settings, Wanted()).items
+
+    state = build_pipeline().compile().invoke(dict(item.input), {"recursion_limit": 60})
+
+    assert state["outcome"] == "implemented"
+    assert "docs/lld/done/LLD-1.md" in designs.git("diff", "--name-only", "main", "agentos/1")
+    again = find_items(designs.project, settings, Wanted())
+    assert again.skipped == (("1", "implemented on agentos/1"),)
 
 
 def test_git_runs_without_the_users_hooks(designs: Designs) -> None:
