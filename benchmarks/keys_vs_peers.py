@@ -119,7 +119,9 @@ def main() -> None:
 def _show(results: Sequence[Result]) -> None:
     print(f"   {WORKFLOWS} workflows of {CALLS} calls, {WORKERS} workers, {SERVING_GROUPS} groups that serve,")
     print(f"   {GROUP_LIMIT} requests a minute each, which ours and LiteLLM are told; the quota's own bound:")
-    print(f"   {BOUND_SECONDS:g} s from first to last call. Wall is measured alike; bad keys, by hits.")
+    print(
+        f"   {BOUND_SECONDS:g} s from first to last call, as wall is measured. Of the bad keys, the hits are shown."
+    )
     print(f"   {'':24}{'failed':>7}{'calls':>7}{'429s':>9}{'rejected':>10}{'spent':>9}{'wall':>9}{'/ bound':>9}")
     for row in results:
         spent = " + ".join(str(hits) for hits in row.spent_hits)
