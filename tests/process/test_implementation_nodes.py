@@ -261,6 +261,27 @@ def test_what_others_put_on_the_branch_is_kept_in_a_ref(designs: Designs) -> Non
     assert designs.git("for-each-ref", "--format=%(objectname)", "refs/agentos/kept") == by_hand
 
 
+def test_work_that_a_person_began_on_the_branch_is_built_upon(designs: Designs) -> None:
+    designs.add(1)
+    settings = load_settings(designs.project)
+    worktree = branch.open_repository(designs.project, settings).create("1").worktree
+    (worktree.path / "begun.txt").write_text("by hand\n")
+    git = ["git", "-c", "user.name=me", "-c", "user.email=me@example.invalid", "-C", str(worktree.path)]
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "Begun"], check=True)
+    begun = designs.git("rev-parse", "agentos/1")
+    (worktree.path / "loose.txt").write_text("not committed\n")
+
+    for _ in range(2):  # Also when it starts over.
+        assert run(designs, 1)["outcome"] == "implemented"
+
+        assert designs.git("rev-parse", "agentos/1^") == begun
+        with pytest.raises(subprocess.CalledProcessError):
+            designs.file_on("1", "loose.txt")
+    kept = designs.git("for-each-ref", "--format=%(refname)", "refs/agentos/kept").splitlines()
+    assert any("loose.txt" in designs.git("ls-tree", "--name-only", ref).splitlines() for ref in kept)
+
+
 def test_a_branch_is_worked_on_by_one_process_at_a_time(designs: Designs, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = branch.open_repository(designs.project, load_settings(designs.project))
     branch.hold_branch(repository, "1")

@@ -117,3 +117,12 @@ def test_the_demos_recordings_implement_every_approved_issue_of_the_sample(backl
     assert finished.code == 3, finished.stdout
     expected = {**dict.fromkeys(("1", "2", "3", "5", "6", "7", "8", "10"), "implemented")}
     assert backlog.outcomes() == {**expected, "4": "needs_revision", "9": "needs_revision"}
+
+
+@pytest.mark.slow
+def test_the_demo_ends_well(backlog: Backlog) -> None:
+    finished = backlog.start_command("demo", "--dir", str(backlog.root / "demo")).wait(280)
+
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert "8 approved, 2 need revision" in finished.stdout
+    assert "4 implemented" in finished.stdout

@@ -17,7 +17,7 @@ from agentos.workstreams.commits import Author, commit_all
 from agentos.workstreams.filelock import LockBusyError, locked
 from agentos.workstreams.git import GitError
 from agentos.workstreams.provisioning import provide_files
-from agentos.workstreams.worktree import Repository, Worktree, branch_of
+from agentos.workstreams.worktree import BRANCH_PREFIX, Repository, Worktree, branch_of
 
 AUTHOR: Final = Author("AgentOS", "agentos@localhost")
 KEPT_REFS: Final = "refs/agentos/kept"
@@ -105,17 +105,35 @@ def is_merged(repository: Repository, settings: Settings, item_id: str, *, into:
 
 
 def start_branch(repository: Repository, settings: Settings, item_id: str, base: Base) -> tuple[Worktree, str]:
-    """The item's worktree, clean and at its base, and the commit that is. What was there before is kept in a ref."""
+    """The item's worktree, clean and at the commit its work starts from, and that commit.
+
+    Commits that a person made on the branch are built upon. Earlier attempts of ours and files nobody committed are
+    kept in a ref, out of the way.
+    """
     hold_branch(repository, item_id)
     streams = settings.workstreams
     worktree = repository.create(item_id, base=base.name, files=streams.copy).worktree
     if streams.link:
         provide_files(repository.project_dir, worktree.path, worktree.git(), streams.link, link=True)
-    _keep_earlier_work(worktree, item_id, base.commit)
-    rewind(worktree, base.commit)
-    for branch in base.also:
+    by_hand = _commit_by_hand(worktree, base.commit)
+    start = by_hand or base.commit
+    _keep_earlier_work(worktree, item_id, start)
+    rewind(worktree, start)
+    is_dependency = base.name.startswith(BRANCH_PREFIX)
+    for branch in (base.name, *base.also) if by_hand and is_dependency else base.also:
         _merge(worktree, branch)
     return worktree, worktree.git().text("rev-parse", "HEAD")
+
+
+def _commit_by_hand(worktree: Worktree, base_commit: str) -> str | None:
+    """The last commit of people's own work on the branch, if nothing of ours is below it."""
+    listing = worktree.git().text("log", "--first-parent", "--format=%H %ae", f"{base_commit}..HEAD")
+    commits = [line.split(" ", 1) for line in listing.splitlines()]
+    while commits and commits[0][1] == AUTHOR.email:
+        del commits[0]
+    if not commits or any(email == AUTHOR.email for _, email in commits):
+        return None
+    return commits[0][0]
 
 
 def rewind(worktree: Worktree, commit: str) -> None:
@@ -134,12 +152,12 @@ def rewind(worktree: Worktree, commit: str) -> None:
     git.run("clean", "-d", "--force", "--force", "--quiet")
 
 
-def _keep_earlier_work(worktree: Worktree, item_id: str, base_commit: str) -> None:
+def _keep_earlier_work(worktree: Worktree, item_id: str, start: str) -> None:
     """An earlier attempt's commits, and files nobody committed: they may be worth a look."""
     git = worktree.git()
     commit_all(worktree, f"What was in the worktree of {item_id} when it started over", AUTHOR)
     head = git.text("rev-parse", "HEAD")
-    if not git.says_yes("merge-base", "--is-ancestor", head, base_commit):
+    if not git.says_yes("merge-base", "--is-ancestor", head, start):
         _keep(worktree, head)
 
 
