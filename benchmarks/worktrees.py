@@ -80,7 +80,9 @@ def _plainly(project_dir: Path, worktrees_dir: Path) -> tuple[float, float]:
     names = [f"plain-{number}" for number in range(COUNT)]
 
     def make() -> Iterable[None]:
-        return [_git(project_dir, "worktree", "add", "-b", name, str(worktrees_dir / name)) for name in names]
+        for name in names:
+            _git(project_dir, "worktree", "add", "-b", name, str(worktrees_dir / name))
+        return []
 
     def remove() -> Iterable[None]:
         for name in names:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,8 @@ BRANCH_PREFIX: Final = "agentos/"
 # Git locks a worktree with this reason while `git worktree add` is at work: what a killed one leaves behind.
 _HALF_MADE: Final = "initializing"
 _ORIGIN_FILE: Final = "agentos.json"
+_UNREADABLE_RECORD: Final = re.compile(r"failed to read \S*/worktrees/(?P<name>[^/]+)/")
+_LIST_PAUSES_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 class WouldLoseWorkError(AgentosError):
@@ -125,18 +129,39 @@ class Repository:
 
     def worktrees(self) -> tuple[Worktree, ...]:
         """All linked worktrees, also those made by hand and those whose directory is gone; not the main checkout."""
-        listing = self.git.run("worktree", "list", "--porcelain", "-z").stdout
+        listing = self._listing()
         return tuple(parse_worktree_list(listing, _git_dirs(self.common_dir)))
+
+    def _listing(self) -> str:
+        """What git lists. A record that is half written makes git give up on all of them.
+
+        While another git adds a worktree that passes in an instant; what a killed one left so is removed.
+        """
+        for pause_seconds in (*_LIST_PAUSES_SECONDS, None):
+            try:
+                return self.git.run("worktree", "list", "--porcelain", "-z").stdout
+            except GitError as error:
+                unreadable = _UNREADABLE_RECORD.search(error.stderr_tail)
+                if unreadable is None:
+                    raise
+                if pause_seconds is not None:
+                    time.sleep(pause_seconds)
+                    continue
+                admin_dir = self.common_dir / "worktrees" / unreadable["name"]
+                if _lock_words(admin_dir) != _HALF_MADE:
+                    raise
+                shutil.rmtree(admin_dir)
+        return self._listing()
 
     def find(self, slug: str) -> Worktree | None:
         """The worktree of a workstream, wherever it was moved to."""
         branch = branch_of(slug)
         return next((worktree for worktree in self.worktrees() if worktree.branch == branch), None)
 
-    def repair_moved(self) -> tuple[Path, ...]:
+    def repair_moved(self, worktrees: Sequence[Worktree] | None = None) -> tuple[Path, ...]:
         """Tell git about worktrees of ours that were moved with plain `mv` to a place next to where they were."""
         repaired = []
-        for worktree in self.worktrees():
+        for worktree in self.worktrees() if worktrees is None else worktrees:
             is_lost = worktree.slug is not None and not worktree.path.exists()
             if is_lost and (new_path := self._moved_to(worktree)) is not None:
                 self.git.run("worktree", "repair", str(new_path))
@@ -159,11 +184,14 @@ class Repository:
         `files` are ignored files of the user's checkout (paths or globs) that the worktree gets too.
         """
         with self._lock():
-            self.repair_moved()
-            worktree = self.find(slug)
+            # Others wait for the lock meanwhile: git is asked for its list once, and again only if that was wrong.
+            worktrees = self.worktrees()
+            if self.repair_moved(worktrees):
+                worktrees = self.worktrees()
+            worktree = next((each for each in worktrees if each.branch == branch_of(slug)), None)
             was_there = worktree is not None and self._is_whole(worktree)
             if worktree is None or not was_there:
-                self._clear_remains(slug)
+                self._clear_remains(slug, worktrees)
                 worktree = self._add(slug, base)
         origin = read_origin(worktree)
         if origin is not None and was_there:
@@ -224,10 +252,10 @@ class Repository:
             _restore_link(worktree)
         return True
 
-    def _clear_remains(self, slug: str) -> None:
+    def _clear_remains(self, slug: str, worktrees: Sequence[Worktree]) -> None:
         """Remove what a killed `git worktree add` or a deleted directory left, and nothing else."""
         path = self.path_for(slug)
-        for worktree in self.worktrees():
+        for worktree in worktrees:
             if worktree.path == path or worktree.branch == branch_of(slug):
                 self._clear_listed(worktree)
         for admin_dir in (self.common_dir / "worktrees").glob(f"{path.name}*"):
@@ -256,16 +284,14 @@ class Repository:
         if commit is None:
             raise UsageError(f"{base!r} names no commit in {self.project_dir}: commit something or name another base")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if self.git.resolve(f"refs/heads/{branch}") is not None:
-            where = [str(path), branch]
-        else:
-            where = ["--no-track", "-b", branch, str(path), commit]
+        tip = self.git.resolve(f"refs/heads/{branch}")
+        where = [str(path), branch] if tip else ["--no-track", "-b", branch, str(path), commit]
         git = replace(self.git, owned_locks=(self.common_dir / "refs" / "heads" / f"{branch}.lock",))
         git.run("worktree", "add", *where, env={OWNER_VARIABLE: str(path)}, timeout_seconds=600)
-        worktree = self.find(slug)
-        if worktree is None:
+        git_dir = _git_dirs(self.common_dir).get(path)
+        if git_dir is None:
             raise AgentosError(f"git made no worktree at {path}: see `git worktree list` in {self.project_dir}")
-        return worktree
+        return Worktree(path, tip or commit, branch, git_dir)
 
     def _guess_origin(self, worktree: Worktree, base: str) -> Origin:
         commit = self.git.resolve(base)

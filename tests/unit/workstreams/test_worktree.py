@@ -16,6 +16,7 @@ import pytest
 
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.workstreams.commits import Author, commit_all
+from agentos.workstreams.git import GitError
 from agentos.workstreams.worktree import (
     Repository,
     WouldLoseWorkError,
@@ -366,3 +367,35 @@ def test_twenty_worktrees_ten_at_a_time_without_a_lock_error(repository: Reposit
     assert repository.worktrees() == ()
     assert set(repository.branches()) == {branch_of(f"item-{number}") for number in range(1, 20, 2)}
     assert git(repository.project_dir, "fsck", "--no-dangling") == ""
+
+
+def test_a_record_that_is_half_written_for_an_instant_is_read_again(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.create("a")
+    commondir = repository.common_dir / "worktrees" / "a" / "commondir"
+    whole = commondir.read_text()
+    commondir.write_text("")
+    monkeypatch.setattr("time.sleep", lambda _seconds: commondir.write_text(whole))
+    assert [worktree.slug for worktree in repository.worktrees()] == ["a"]
+
+
+def test_a_record_that_stays_half_written_is_an_error(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.create("a")
+    (repository.common_dir / "worktrees" / "a" / "commondir").write_text("")
+    monkeypatch.setattr("agentos.workstreams.worktree._LIST_PAUSES_SECONDS", (0.0,))
+    with pytest.raises(GitError, match="failed to read"):
+        repository.worktrees()
+
+
+def test_a_record_that_a_killed_git_left_half_written_does_not_stop_the_others(repository: Repository) -> None:
+    repository.create("a")
+    remains = repository.common_dir / "worktrees" / "b"
+    remains.mkdir()
+    (remains / "locked").write_text("initializing")
+    (remains / "gitdir").write_text(f"{repository.path_for('b')}/.git\n")
+    (remains / "commondir").write_text("")
+    assert [worktree.slug for worktree in repository.worktrees()] == ["a"]
+    assert repository.create("b").worktree.slug == "b"
