@@ -12,7 +12,7 @@ from agentos.errors import AgentosError
 from agentos.paths import checkpoints_dir
 from agentos.workflows import checkpoint
 from agentos.workflows.checkpoint import ItemDatabase, synced
-from agentos.workflows.claims import Claims
+from agentos.workflows.claims import Claims, claim_name
 from agentos.workflows.registry import label_of
 
 _BETWEEN = "_workflow_"
@@ -70,7 +70,7 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
     Raises NotAnswerable when a run has the item, or when it has gone on since it was looked at.
     """
     with Claims(checkpoints_dir(project_dir) / "claims.lock") as claims:
-        if not _claimed(claims, f"{item.workflow}/{item.item_id}"):
+        if not _claimed(claims, claim_name(item.workflow, item.item_id)):
             raise NotAnswerable(f"A run is working on {item.label} now: answer when it has parked again or ended.")
         if not item.db_path.exists():
             raise NotAnswerable(f"{item.label} has gone on and ended since you looked at it.")

@@ -12,6 +12,8 @@ import pytest
 from agentos.cli.main import main
 from agentos.documents.approval import ApprovalInfo, stamp_approval
 from agentos.documents.lineage import Lineage
+from agentos.paths import runs_dir
+from agentos.record_format import ItemSummary, RunSummary
 from agentos.settings import Settings, load_settings
 from agentos.workflows.drafting.places import lineage_dir
 
@@ -101,6 +103,29 @@ def test_show_tells_everything_about_an_item(shown_item: Path, capsys: pytest.Ca
     assert document["item"] == "LLD-42"
     assert [entry["kind"] for entry in document["lineage"]] == ["issue", "prompt-design"]
     assert document["last_run"] is None
+
+
+def test_show_names_the_last_run_and_its_log(
+    shown_item: Path, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = ItemSummary(id="42", outcome="needs_revision", reason="two rounds found the same", log="42.log")
+    for run_id, project_dir in (("20260101-000000-000001", str(project)), ("20260101-000000-000002", "/elsewhere")):
+        summary = RunSummary(run=run_id, workflow="lld", project_dir=project_dir, items=(ended,))
+        run_dir = runs_dir() / run_id
+        run_dir.mkdir(parents=True)
+        (run_dir / "summary.json").write_text(json.dumps(summary.to_document()))
+    assert main(["show", "42"]) == 0
+    shown = capsys.readouterr().out
+    assert "last run: 20260101-000000-000001, needs revision: two rounds found the same" in shown
+    assert f"log:      {runs_dir() / '20260101-000000-000001/42.log'}" in shown
+    assert main(["show", "42", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["last_run"]["outcome"] == "needs_revision"
+
+
+def test_show_of_an_issue_is_checked_as_one(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "docs/issues/exports.md").write_text("# Exports\n")
+    assert main(["show", "ISSUE-exports"]) == 0
+    assert "error ISS002" in capsys.readouterr().out
 
 
 def test_show_prints_entries_of_the_history(shown_item: Path, capsys: pytest.CaptureFixture[str]) -> None:

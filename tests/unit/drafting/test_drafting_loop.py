@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ISSUE, Bench
+from drafting_bench import ISSUE, Bench
 
 from agentos.documents.approval import Intact, verify_approval
 from agentos.llm import OfflineRequest, ProviderUnavailableError, close
