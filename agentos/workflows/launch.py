@@ -111,7 +111,8 @@ class Launcher:
             credentials = load_credentials()
             all_credentials = _without_limit(credentials)
             redactor = Redactor(all_credentials.secrets.values())
-            environment = _with_endpoints(request.environment, request.project_dir)
+            urls = load_settings(request.project_dir, request.environment).provider_urls
+            environment = _with_endpoints(request.environment, urls)
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
@@ -144,7 +145,8 @@ class Launcher:
                 run.prepare()
                 held = _held_items(request, claims, run_dir)
                 run.hold_back(held, _done_items(request, held))
-                for warning in (*request.warnings, *credentials.warnings, *memory.warnings):
+                endpoints = _endpoint_warnings(request, urls, credentials)
+                for warning in (*request.warnings, *credentials.warnings, *memory.warnings, *endpoints):
                     run.announce(Warned(text=warning))
                 exit_code = run.execute()
             finally:
@@ -233,10 +235,23 @@ def _without_limit(credentials: CredentialSet) -> CredentialSet:
     return load_credentials(environ={k: v for k, v in os.environ.items() if k != LIMIT_VARIABLE})
 
 
-def _with_endpoints(environment: Mapping[str, str], project_dir: Path) -> dict[str, str]:
+def _with_endpoints(environment: Mapping[str, str], urls: Mapping[str, str]) -> dict[str, str]:
     """The environment with the base URLs of `agentos.toml` in it: the one way settings reach workers."""
-    urls = load_settings(project_dir, environment).provider_urls
-    return {**environment, **{f"AGENTOS_PROVIDERS__{name.upper()}__BASE_URL": url for name, url in urls.items()}}
+    return {**environment, **{_endpoint_variable(name): url for name, url in urls.items()}}
+
+
+def _endpoint_warnings(request: RunRequest, urls: Mapping[str, str], credentials: CredentialSet) -> list[str]:
+    """A project's file decides where the user's keys go: that is said, each time."""
+    held = {spec.provider for spec in credentials.specs}
+    return [
+        f"agentos.toml sends {name} calls, and your {name} keys with them, to {url}"
+        for name, url in urls.items()
+        if name in held and request.environment.get(_endpoint_variable(name)) != url
+    ]
+
+
+def _endpoint_variable(provider: str) -> str:
+    return f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL"
 
 
 def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, list[str]]:

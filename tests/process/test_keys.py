@@ -47,6 +47,8 @@ def test_a_limited_key_hands_over_to_another_and_parallelism_follows_the_keys(sa
     assert limit_hits(server) == 1
     assert server.stats()["by_status"] == {"200": 32, "429": 1}
     assert "[COORDINATOR] Key 1 rate-limited, back in 2s" in finished.stdout
+    # A project's file decided where the keys went: the user is told.
+    assert f"your google keys with them, to {server.base_url('google')}" in finished.stdout
     changes = [(change["before"], change["now"]) for change in of_type(sandbox.records(), "parallelism_changed")]
     assert changes[:2] == [(3, 1), (1, 2)], finished.stdout
     assert "[COORDINATOR] Running 1 at a time instead of 3: 1 usable key slot left" in finished.lines
