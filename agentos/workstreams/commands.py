@@ -12,6 +12,7 @@ from agentos.errors import UsageError
 from agentos.paths import checkpoints_dir
 from agentos.settings import Settings
 from agentos.workflows import checkpoint
+from agentos.workflows.implementation.records import record_path
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workstreams.git import Git, GitError
 from agentos.workstreams.leases import WorkstreamLeases
@@ -187,11 +188,12 @@ class ProjectWorkstreams:
         with self.registry.change() as changes:
             changes.drop(slug)
         WorkstreamLeases(self.repository.project_dir).release(slug)
-        self._forget_checkpoints(slug)
+        self._forget_runs(slug)
         return Removed(slug, workstream.branch, tip, losses if losses and not losses.is_nothing else None)
 
-    def _forget_checkpoints(self, slug: str) -> None:
-        """A later workstream of the same name must not go on where this one stopped."""
+    def _forget_runs(self, slug: str) -> None:
+        """A later workstream of the same name must not go on where this one stopped, nor pass for implemented."""
+        record_path(self.project_dir, slug).unlink(missing_ok=True)
         for db_path in self._checkpoints(slug):
             checkpoint.remove(db_path)
 

@@ -280,6 +280,30 @@ def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Worksho
     assert len(shop.run_dirs()) == 1
 
 
+def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Workshop) -> None:
+    (shop.project / "app").mkdir()
+    shop.git("mv", "app.py", "app/core.py")
+    (shop.project / "app" / "__init__.py").touch()
+    shop.git("add", "--all")
+    shop.git("commit", "--quiet", "--message", "A package")
+    base = shop.git("rev-parse", "HEAD")
+    shop.git("branch", "release")
+    (shop.project / "later.txt").touch()
+    shop.git("add", "--all")
+    shop.git("commit", "--quiet", "--message", "Later")
+    assert shop.ws("new", "double", "add a function that doubles a number", "--base", "release").code == 0
+    finished = shop.ws("run", "double", "--drafter", "offline", "--json")
+    assert finished.code == 0, finished.stderr
+    result = results_of(finished)["double"]
+    assert result["status"] == "implemented"
+    assert result["head"] == shop.git("rev-parse", "agentos/double")
+    assert shop.git("rev-parse", "agentos/double^") == base
+    assert shop.git("ls-tree", "--name-only", "agentos/double", "docs/reports/double/") != ""
+    assert shop.states() == {"double": "completed"}
+    refused = shop.ws("rm", "double")
+    assert (refused.code, "1 commit not merged into release" in refused.stderr) == (1, True)
+
+
 def test_implementation_without_a_design_is_refused_before_anything_runs(shop: Workshop) -> None:
     shop.make(a="do something useful with it")
     refused = shop.ws("run", "a", "--steps", "IMPLEMENTATION", "--drafter", "offline")
