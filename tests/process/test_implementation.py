@@ -7,14 +7,13 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from designs import RECORDED, SECRET, Designs
+from designs import SECRET, Designs
 from harness import Finished, Started, of_type
 
 pytestmark = pytest.mark.timeout(300)
@@ -251,17 +250,6 @@ def test_branches_are_pushed_once(designs: Designs) -> None:
     assert len(of_type(designs.records(), "run_started")) == 1
 
 
-def test_starting_over_keeps_what_was_on_the_branch(designs: Designs) -> None:
-    designs.add(1)
-    assert designs.implement("1").code == 0
-    before = designs.git("rev-parse", "agentos/1")
-
-    assert designs.implement("1", "--fresh").code == 0
-
-    assert designs.git("rev-parse", "agentos/1") != before
-    assert before in designs.git("for-each-ref", "--format=%(objectname)", "refs/agentos/kept/1")
-
-
 def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Designs) -> None:
     (designs.project / "agentos.toml").write_text('[implementation]\ntest = "sh check.sh"\n')
     (designs.project / "check.sh").write_text("for t in tests/*.sh; do sh $t || exit 1; done\n")
@@ -281,18 +269,6 @@ def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Des
     report = designs.file_on("1", "docs/reports/1/test-report.md")
     assert "New tests: exit code 1 (`sh check.sh`)" in report
     assert "New tests: exit code 0 (`sh check.sh`)" in report
-
-
-def test_the_tool_is_the_same_command(designs: Designs) -> None:
-    designs.add(1)
-    tool = Path(__file__).parents[2] / "tools/run_implement_from_lld.py"
-
-    dry = designs.start_command(str(tool), "--all", "--dry-run", program=Path(sys.executable)).wait()
-    real = designs.start_command(str(tool), "--all", *RECORDED, program=Path(sys.executable)).wait(120)
-
-    assert "Dry run mode: 1 task of implementation" in dry.stdout
-    assert (dry.code, real.code) == (0, 0), real.stderr
-    assert designs.outcomes() == {"1": "implemented"}
 
 
 @pytest.mark.parametrize("victim", ["worker", "coordinator"])
