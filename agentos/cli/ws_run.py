@@ -86,7 +86,7 @@ def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Seq
     if not prepared.plan.items:
         _note(f"{slug}: {why}" for slug, why in prepared.skipped)
         return ExitCode.OK
-    environment = _environment(arguments, project, prepared)
+    environment = _environment(arguments, project)
     for workstream in chosen:
         if workstream.path is None:
             project.restore_worktree(workstream)
@@ -130,7 +130,7 @@ def _prepare_graph(graph: str, project: ProjectWorkstreams, chosen: Sequence[Wor
     )
 
 
-def _environment(arguments: argparse.Namespace, project: ProjectWorkstreams, prepared: _Prepared) -> dict[str, str]:
+def _environment(arguments: argparse.Namespace, project: ProjectWorkstreams) -> dict[str, str]:
     """The workers' environment: flags as variables. Raises NoUsableKeyError before anything starts."""
     environment = {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES}
     flags = {
