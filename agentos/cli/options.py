@@ -8,10 +8,10 @@ import math
 from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-SHUTDOWN_HELP = (
-    "Ctrl+C stops gracefully: nothing new starts, running items keep their last checkpoint, and everything is down "
-    "within 5 seconds. A second Ctrl+C stops at once. The same command resumes."
-)
+SHUTDOWN_HELP = """\
+Ctrl+C stops gracefully: nothing new starts, running items keep their last
+checkpoint, and everything is down within 5 seconds. A second Ctrl+C stops at
+once. The same command resumes."""
 
 
 def whole_number(text: str) -> int:

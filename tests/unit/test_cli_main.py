@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
 from agentos.cli.main import COMMANDS, build_parser, main, parse
+from agentos.cli.reference import reference
 
 
 def _listed_help(parser: argparse.ArgumentParser) -> dict[str, str | None]:
@@ -48,3 +50,9 @@ def test_an_unknown_option_is_a_usage_error(words: list[str], capsys: pytest.Cap
         parse(build_parser(set(words[:1])), words)
     assert stopped.value.code == 2
     assert words[-1] in capsys.readouterr().err
+
+
+def test_the_reference_of_commands_is_what_the_parsers_say() -> None:
+    committed = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+    # The layout of argparse differs a little between versions of Python; the words do not.
+    assert committed.read_text().split() == reference().split()
