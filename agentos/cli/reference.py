@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from agentos.cli.main import build_parser
 
 _WIDTH = 100
+_HEAD = """# Commands
+
+Generated from the parsers by `python -m agentos.cli.reference`; do not edit. `lld-workflow` is `agentos lld` and
+`issue-workflow` is `agentos issue`.
+"""
 
 
 def reference() -> str:
     """One section a command, in the order of `agentos --help`. The same on every terminal."""
-    parts = [
-        "# Commands\n\n",
-        "Generated from the parsers by `python -m agentos.cli.reference`; do not edit. `lld-workflow` is
-"
-        "`agentos lld` and `issue-workflow` is `agentos issue`.
-",
-    ]
+    parts = [_HEAD]
     for name, parser in _commands(build_parser(), ()):
         parser.formatter_class = _formatter
         text = "\n".join(line.rstrip() for line in parser.format_help().rstrip().splitlines())
