@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-all check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,11 +20,17 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/unit/test_import_directions.py
 
+# Process tests start the command hundreds of times: compile what it loads once, before.
 test: $(VENV)/.installed
-	$(BIN)/pytest -q -n 2 --dist loadgroup tests
+	$(BIN)/python -m compileall -q agentos
+	$(BIN)/pytest -q -n 2 --dist loadfile tests
+
+# The long kill loops and everything else that takes minutes as well.
+test-all: $(VENV)/.installed
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "slow or not slow" tests
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .demo
+	rm -rf $(VENV) .demo .bench-venv

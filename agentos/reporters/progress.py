@@ -95,6 +95,7 @@ class Progress:
         self.total = 0
         self.ended = 0
         self._parallel = 1
+        self._place: dict[str, int] = {}
         self._running: dict[str, float] = {}
         self._finished = Durations()
         self._has_keys = True
@@ -105,6 +106,7 @@ class Progress:
         match event:
             case RunStarted(items=items, parallel=parallel):
                 self.total, self._parallel = len(items), parallel
+                self._place = {item_id: place for place, item_id in enumerate(items)}
             case ItemStarted(item_id=item_id):
                 self._running[item_id] = now
             case ItemRetried(item_id=item_id):
@@ -161,7 +163,8 @@ class Progress:
     def _running_words(self, shown: int, label_of: LabelOf) -> str:
         if not self._running:
             return ""
-        labels = [label_of(item_id) for item_id, _ in zip(self._running, range(shown), strict=False)]
+        in_order = sorted(self._running, key=lambda item_id: self._place.get(item_id, 0))
+        labels = [label_of(item_id) for item_id in in_order[:shown]]
         more = len(self._running) - shown
         if not labels:
             return f"{len(self._running)} running"

@@ -539,6 +539,7 @@ def test_the_simulated_429_meets_the_first_call_of_a_process_and_never_leaves_it
     assert setting.server.stats()["by_status"] == {"200": 2}
 
 
+@pytest.mark.slow
 def test_a_preloaded_fork_server_leaves_nothing_to_import_for_first_calls() -> None:
     code = f"""
 import os, sys, threading

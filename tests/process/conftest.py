@@ -19,15 +19,6 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         made.close()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests run when they are asked for, by `-m slow`."""
-    if config.getoption("markexpr"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
-
-
 @pytest.fixture
 def backlog(tmp_path: Path) -> Iterator[Backlog]:
     made = Backlog(tmp_path)

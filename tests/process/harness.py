@@ -179,7 +179,8 @@ class Sandbox:
         self.project.mkdir(parents=True)
         shutil.copytree(_GRAPHS_DIR, self.project / "graphs", ignore=shutil.ignore_patterns("__pycache__"))
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("AGENTOS_")},
+            # A test runner's idea of a window (COLUMNS, LINES) is not what a command in a pipe has.
+            **{n: v for n, v in os.environ.items() if not n.startswith("AGENTOS_") and n not in ("COLUMNS", "LINES")},
             "AGENTOS_HOME": str(self.home),
             "JOURNAL": str(self.journal),
             "PYTHONDONTWRITEBYTECODE": "1",  # Whatever appears in the project was put there by the command.

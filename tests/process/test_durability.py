@@ -76,8 +76,8 @@ def test_fresh_starts_over_once_and_not_again_when_the_fork_server_is_lost(sandb
         ("worker", 1, 6, "forkserver"),
         ("server", 2, 4, "forkserver"),
         ("coordinator", 3, 4, "forkserver"),
-        ("everything", 4, 3, "forkserver"),
-        ("coordinator", 5, 1, "spawn"),
+        pytest.param("everything", 4, 3, "forkserver", marks=pytest.mark.slow),
+        pytest.param("coordinator", 5, 1, "spawn", marks=pytest.mark.slow),
         *(pytest.param(v, s, 8, "forkserver", marks=pytest.mark.slow) for v in VICTIMS for s in range(100, 110)),
     ],
 )

@@ -117,6 +117,7 @@ def test_080_ctrl_c_ends_everything_in_time_and_the_same_command_goes_on(designs
     assert run(designs, "--all", *RECORDED).code == 0
 
 
+@pytest.mark.slow
 def test_090_two_keys_serve_four_workers(designs: Designs) -> None:
     asked: Counter[str] = Counter()
 

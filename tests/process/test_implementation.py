@@ -271,7 +271,7 @@ def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Des
     assert "New tests: exit code 0 (`sh check.sh`)" in report
 
 
-@pytest.mark.parametrize("victim", ["worker", "coordinator"])
+@pytest.mark.parametrize("victim", ["worker", pytest.param("coordinator", marks=pytest.mark.slow)])
 def test_a_kill_at_every_node_leaves_the_branch_as_if_nothing_had_happened(
     done: tuple[Designs, Finished], designs: Designs, victim: str
 ) -> None:

@@ -87,6 +87,7 @@ def test_the_offline_model_writes_a_skeleton_that_is_red_and_then_green(
     ]
 
 
+@pytest.mark.slow
 def test_tests_that_fail_for_the_wrong_reason_are_written_again_and_then_given_up(designs: Designs) -> None:
     designs.design(1, "A thing", [("tally/thing.py", "Add")], ["It is there"])
     designs.record(1, "N1_test_plan", {"verdict": "approve", "summary": "", "findings": [], "answers": []})
@@ -137,6 +138,7 @@ def test_a_model_that_only_sends_refused_answers_stagnates(designs: Designs) -> 
     assert len(state["refusals"]) == 4
 
 
+@pytest.mark.slow
 def test_code_that_is_not_covered_goes_another_round(designs: Designs) -> None:
     designs.add(1)
     mean = "def mean(values):\n    return sum(values) / len(values)"
@@ -150,6 +152,7 @@ def test_code_that_is_not_covered_goes_another_round(designs: Designs) -> None:
     assert state["rounds"][1]["coverage"] == 100.0
 
 
+@pytest.mark.slow
 def test_code_that_breaks_the_projects_own_tests_goes_another_round(designs: Designs) -> None:
     designs.add(4)
     words = (
@@ -216,6 +219,7 @@ def test_a_design_without_anything_to_test_is_refused(designs: Designs) -> None:
         run(designs, 1)
 
 
+@pytest.mark.slow
 def test_an_item_that_depends_on_two_starts_from_both(designs: Designs) -> None:
     designs.add(1, 2, 6)
     files = [("tally/spread.py", "Add"), ("tests/test_issue_6.py", "Add")]
@@ -234,6 +238,7 @@ def test_an_item_that_depends_on_two_starts_from_both(designs: Designs) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_dependencies_that_conflict_are_named(designs: Designs) -> None:
     designs.add(4, 5)
     designs.design(6, "More words", [("tally/more.py", "Add")], ["It is more"], more="Depends on #4, #5")
@@ -261,6 +266,7 @@ def test_what_others_put_on_the_branch_is_kept_in_a_ref(designs: Designs) -> Non
     assert designs.git("for-each-ref", "--format=%(objectname)", "refs/agentos/kept") == by_hand
 
 
+@pytest.mark.slow
 def test_work_that_a_person_began_on_the_branch_is_built_upon(designs: Designs) -> None:
     designs.add(1)
     settings = load_settings(designs.project)
