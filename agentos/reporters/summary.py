@@ -53,6 +53,8 @@ class Summary:
         """The sum so far. Until the run has ended, `ended` is empty and `left` has every item without an outcome."""
         end = self._end or self._end_so_far()
         start = self._start
+        # In the order of the plan: which of two items ends first is chance.
+        place = {item_id: number for number, item_id in enumerate(start.items)} if start else {}
         return RunSummary(
             run=self._run_id,
             workflow=start.workflow if start else "",
@@ -68,7 +70,7 @@ class Summary:
             counts=end.counts,
             exit_code=end.exit_code if self._end else None,
             left=tuple(end.left),
-            items=tuple(self._items.values()),
+            items=tuple(sorted(self._items.values(), key=lambda item: place.get(item.id, len(place)))),
         )
 
     def _end_so_far(self) -> RunEnded:

@@ -20,6 +20,9 @@ DOCS_URL = "https://docs.github.com/rest"
 SECONDARY_LIMIT_URL = f"{DOCS_URL}/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"
 
 
+_LONGEST_WAIT_SECONDS = 60.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripted:
     """One answer to give instead of the real one, to the first request it matches."""
@@ -35,6 +38,8 @@ class Scripted:
     """The request takes effect, and only its answer is replaced."""
     hang_up: bool = False
     """Close the connection without an answer."""
+    after: threading.Event | None = None
+    """Keep the client waiting until this is set."""
 
     def matches(self, request: Received) -> bool:
         return self.method in ("", request.method) and self.path in request.path
@@ -185,9 +190,9 @@ class GitHubServer:
             self._script.remove(scripted)
             if scripted.handle_first:
                 self._handle(request)
-            if scripted.hang_up:
-                return None
-            return Answer(scripted.status, scripted.body, dict(scripted.headers))
+        if scripted.after is not None:
+            scripted.after.wait(_LONGEST_WAIT_SECONDS)
+        return None if scripted.hang_up else Answer(scripted.status, scripted.body, dict(scripted.headers))
 
     def _handle(self, request: Received) -> Answer:
         try:

@@ -74,7 +74,7 @@ def test_fresh_starts_over_once_and_not_again_when_the_fork_server_is_lost(sandb
     ("victim", "seed", "kills", "method"),
     [
         ("worker", 1, 6, "forkserver"),
-        ("server", 2, 4, "forkserver"),
+        pytest.param("server", 2, 4, "forkserver", marks=pytest.mark.slow),
         ("coordinator", 3, 4, "forkserver"),
         pytest.param("everything", 4, 3, "forkserver", marks=pytest.mark.slow),
         pytest.param("coordinator", 5, 1, "spawn", marks=pytest.mark.slow),

@@ -98,6 +98,7 @@ def test_060_070_100_110_120_four_tasks_at_two_one_of_them_failing(designs: Desi
     assert run(designs, "--all", *RECORDED).stdout.startswith("Nothing to do. 4 designs left alone")
 
 
+@pytest.mark.slow
 def test_080_ctrl_c_ends_everything_in_time_and_the_same_command_goes_on(designs: Designs) -> None:
     slow = designs.project / "tests/test_slow.py"
     slow.write_text("import time\n\n\ndef test_slow():\n    time.sleep(120)\n")

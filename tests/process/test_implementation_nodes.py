@@ -104,6 +104,7 @@ def test_tests_that_fail_for_the_wrong_reason_are_written_again_and_then_given_u
     assert "Every test passes before any code is written" in state["red_complaint"]
 
 
+@pytest.mark.slow
 def test_code_in_the_test_step_and_tests_in_the_code_step_are_refused(designs: Designs) -> None:
     designs.add(1)
     tests = create(

@@ -73,6 +73,7 @@ def test_an_approved_design_starts_with_its_code(backlog: Backlog) -> None:
     assert "LLD.N0_load" not in nodes_of(backlog, "1")
 
 
+@pytest.mark.slow
 def test_a_killed_pipeline_goes_on_where_it_was(backlog: Backlog) -> None:
     prepare(backlog, 1)
     for node in ("LLD.N3_review", "design_to_code", "IMPL.N4_implement"):

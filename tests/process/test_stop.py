@@ -163,6 +163,7 @@ def test_nodes_that_let_themselves_be_interrupted_stop_without_being_killed(sand
     assert seconds_between(of_type(found, "stop_requested")[0], of_type(found, "run_ended")[0]) < 1.9
 
 
+@pytest.mark.slow
 def test_spawned_workers_stop_and_resume_as_well(sandbox: Sandbox) -> None:
     deeds = ("sleeps", "leaves-daemon")
     started = start_mischief(sandbox, *deeds, arguments=("--start-method", "spawn"))

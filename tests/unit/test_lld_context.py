@@ -226,6 +226,7 @@ def test_an_empty_project_has_an_empty_digest(tmp_path: Path) -> None:
     assert build_context(tmp_path, "anything").text == ""
 
 
+@pytest.mark.slow
 def test_twenty_thousand_files_take_seconds_and_the_tree_is_summed_up(tmp_path: Path) -> None:
     for folder in range(200):
         directory = tmp_path / f"area{folder % 20}" / f"module{folder}"

@@ -46,7 +46,8 @@ def find_python(project_dir: Path, configured: str | None = None) -> Path:
     Looked for in the user's checkout, never in the worktree, where model-written code could have put one.
     """
     if configured is not None:
-        found = shutil.which(configured) or shutil.which(str(project_dir / configured))
+        # The project's own first: a relative path means nothing where the command happens to run.
+        found = shutil.which(str(project_dir / configured)) or shutil.which(configured)
         if found is None:
             raise UsageError(f"{configured} is not a Python interpreter: set [implementation] python to one")
         return Path(found)
