@@ -135,18 +135,18 @@ class Repository:
     def _listing(self) -> str:
         """What git lists. A record that is half written makes git give up on all of them.
 
-        While another git adds a worktree that passes in an instant; what a killed one left so is removed.
+        While another git adds or removes a worktree that passes in an instant; what a killed one left so is removed.
         """
         for pause_seconds in (*_LIST_PAUSES_SECONDS, None):
             try:
                 return self.git.run("worktree", "list", "--porcelain", "-z").stdout
             except GitError as error:
-                unreadable = _UNREADABLE_RECORD.search(error.stderr_tail)
-                if unreadable is None:
-                    raise
                 if pause_seconds is not None:
                     time.sleep(pause_seconds)
                     continue
+                unreadable = _UNREADABLE_RECORD.search(error.stderr_tail)
+                if unreadable is None:
+                    raise
                 admin_dir = self.common_dir / "worktrees" / unreadable["name"]
                 if _lock_words(admin_dir) != _HALF_MADE:
                     raise
