@@ -51,7 +51,6 @@ class Limits:
     parallel: int = 1
     max_rounds: int = 5
     context_tokens: int = 6000
-    lease_keep_days: int = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,6 @@ SETTING_WORDS = {
     "limits.parallel": "items at once without --parallel; most 10",
     "limits.max_rounds": "drafts of a document before it counts as in need of revision",
     "limits.context_tokens": "how much of the code base a prompt may hold",
-    "limits.lease_keep_days": "how long a workstream's branch reservation outlives it",
     "review.gate": "none, draft, verdict or all",
     "implementation.test": "the command that runs the tests; empty means pytest",
     "implementation.python": "the interpreter that has pytest; empty means the project's virtual environment",
