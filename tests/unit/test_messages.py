@@ -28,7 +28,6 @@ from agentos.workflows.parallel.messages import (
 
 START = StartItem(
     item_id="a1",
-    label="LLD-a1",
     workflow="lld",
     run_id="r",
     attempt=2,

@@ -396,7 +396,6 @@ class GraphRun:
         self._running[item.id] = _Running(item=item, attempt=start.attempt, watch=watch)
         message = StartItem(
             item_id=item.id,
-            label=f"{settings.label_prefix}{item.id}",
             workflow=settings.workflow,
             run_id=settings.run_id,
             attempt=start.attempt,

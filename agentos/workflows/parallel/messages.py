@@ -14,7 +14,6 @@ class StartItem:
     """Down, first: everything the worker needs."""
 
     item_id: str
-    label: str
     workflow: str
     run_id: str
     attempt: int
