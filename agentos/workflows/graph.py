@@ -28,6 +28,7 @@ from agentos.errors import UsageError
 from agentos.workflows.checkpoint import synced, unwritable_is_a_fault
 
 AnyGraph = StateGraph[Any, Any, Any, Any]
+CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class _MaskingSerializer(JsonPlusSerializer):
@@ -79,8 +80,8 @@ class ItemCheckpointer(SqliteSaver):
         self.put_writes(config, writes, task_id, task_path)
 
 
-def load_graph(spec: str, search_dir: Path) -> AnyGraph:
-    """`MODULE:ATTR` or `PATH.py:ATTR` to an uncompiled graph that is known to compile. Raises UsageError."""
+def load_graph(spec: str, search_dir: Path) -> CompiledGraph:
+    """`MODULE:ATTR` or `PATH.py:ATTR` to a compiled graph, still without a checkpointer. Raises UsageError."""
     target, colon, attribute = spec.rpartition(":")
     if not colon or not target or not attribute:
         raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
@@ -91,10 +92,9 @@ def load_graph(spec: str, search_dir: Path) -> AnyGraph:
         raise UsageError(f"--graph {spec!r}: {target} has no attribute {attribute!r}.{hint}")
     graph = _as_graph(getattr(module, attribute), spec)
     try:
-        graph.compile()
+        return graph.compile()
     except Exception as error:
         raise UsageError(f"--graph {spec!r} does not compile: {error}") from error
-    return graph
 
 
 def _import_target(target: str, search_dir: Path) -> Any:
@@ -136,8 +136,9 @@ def _as_graph(value: Any, spec: str) -> AnyGraph:
     return value
 
 
-def input_keys(graph: AnyGraph) -> list[str] | None:
+def input_keys(compiled: CompiledGraph) -> list[str] | None:
     """The state keys an input may have; None when the state takes any. LangGraph drops others in silence."""
+    graph = compiled.builder
     schema = graph.input_schema
     config = getattr(schema, "model_config", None)
     if config and config.get("extra") == "allow":
@@ -150,7 +151,8 @@ def input_keys(graph: AnyGraph) -> list[str] | None:
 class Execution:
     """One item's way through its graph. Iterate `nodes()`; each name is announced before its node runs."""
 
-    graph: AnyGraph
+    graph: CompiledGraph
+    """Compiled once for all items; this process's own, and this item's from here on."""
     connection: sqlite3.Connection
     item_id: str
     redact: Callable[[bytes], bytes] = bytes
@@ -167,10 +169,11 @@ class Execution:
     def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
         """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
         begin: Any = initial_state if answer is None else Command(resume=answer)
-        compiled = self.graph.compile(checkpointer=ItemCheckpointer(self.connection, self.redact))
+        compiled = self.graph
+        compiled.checkpointer = ItemCheckpointer(self.connection, self.redact)
         config: Any = {"configurable": {"thread_id": self.item_id}}
         options: Any = {"stream_mode": "tasks", "durability": "sync"}
-        if _has_async_nodes(self.graph):
+        if _has_async_nodes(compiled.builder):
             asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce))
         else:
             for payload in compiled.stream(begin, config, **options):
@@ -236,4 +239,4 @@ def warm_up() -> None:
     graph.add_node("nothing", lambda _state: {})
     graph.set_entry_point("nothing")
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
-        Execution(graph, connection, "warm-up").run({}, lambda _node: None)
+        Execution(graph.compile(), connection, "warm-up").run({}, lambda _node: None)

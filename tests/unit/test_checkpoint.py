@@ -274,7 +274,7 @@ def test_a_real_graph_is_peeked_at_after_each_of_its_nodes(db_path: Path, tmp_pa
     for before, after in ((START, "one"), ("one", "two"), ("two", "three"), ("three", END)):
         graph.add_edge(before, after)
     database = ItemDatabase.open(db_path)
-    Execution(graph, database.connection, "42").run({"text": ""}, lambda name: None)
+    Execution(graph.compile(), database.connection, "42").run({"text": ""}, lambda name: None)
     assert database.resumes_after() == "three"
     database.connection.close()
     assert seen == [None, "one", "two"]

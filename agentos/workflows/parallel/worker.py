@@ -49,7 +49,7 @@ from agentos.workflows.parallel.socket_broker import SocketBroker
 from agentos.workflows.plan import input_hash
 
 if TYPE_CHECKING:
-    from agentos.workflows.graph import AnyGraph, Execution
+    from agentos.workflows.graph import CompiledGraph, Execution
 
 _NOT_INTERACTIVE = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -149,7 +149,7 @@ def _end_group() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def run_worker(control: socket.socket, load: Callable[[], AnyGraph]) -> None:
+def run_worker(control: socket.socket, load: Callable[[], CompiledGraph]) -> None:
     """Serve one item over `control` and exit. Never returns."""
     exit_status = 1
     try:
@@ -213,7 +213,7 @@ def _prepare_process(start: StartItem) -> None:
         host.limit_memory(int(memory_limit))
 
 
-def _serve(start: StartItem, channel: Channel, load: Callable[[], AnyGraph]) -> UpMessage:
+def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]) -> UpMessage:
     """Run the item and say how it ended. Whatever a node raises ends here, as text."""
     execution: Execution | None = None
     database: ItemDatabase | None = None

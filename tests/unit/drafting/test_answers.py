@@ -32,7 +32,7 @@ def go_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Step:
     def run() -> Any:
         database = ItemDatabase.open(checkpoint.path_for(bench.project, "lld", "7"))
         with closing(database.connection):
-            execution = Execution(graph, database.connection, "7")
+            execution = Execution(graph.compile(), database.connection, "7")
             first = None if database.has_checkpoint() else bench.state(ISSUE, "7", "docs/issues/7-totals.md")
             execution.run(first, lambda _node: None, answer=database.answer())
             if execution.is_parked:

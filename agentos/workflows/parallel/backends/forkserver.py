@@ -25,7 +25,7 @@ from agentos.errors import UsageError
 from agentos.workflows.parallel import host
 
 if TYPE_CHECKING:
-    from agentos.workflows.graph import AnyGraph
+    from agentos.workflows.graph import CompiledGraph
 
 SPAWN_FLAG = "--worker"
 _KILL_DEADLINE_SECONDS = 3.0
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
     ForkServer(control, settings).run()
 
 
-def _loader(settings: dict[str, Any]) -> AnyGraph:
+def _loader(settings: dict[str, Any]) -> CompiledGraph:
     from agentos.workflows.graph import load_graph  # noqa: PLC0415  LangGraph takes most of a second.
 
     return load_graph(settings["graph"], Path(settings["search_dir"]))
@@ -71,7 +71,7 @@ class ForkServer:
         self._control = control
         self._settings = settings
         self._workers: dict[int, str] = {}
-        self._graph: AnyGraph | None = None
+        self._graph: CompiledGraph | None = None
         self._child_signal_read, self._child_signal_write = os.pipe()
 
     def run(self) -> None:
