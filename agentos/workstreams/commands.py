@@ -16,7 +16,7 @@ from agentos.workflows.implementation.records import record_path
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workstreams.git import Git, GitError
 from agentos.workstreams.leases import WorkstreamLeases
-from agentos.workstreams.losses import Losses, find_losses
+from agentos.workstreams.losses import Losses
 from agentos.workstreams.provisioning import ProvidedFile, provide_files
 from agentos.workstreams.registry import Registry, refuse_taken
 from agentos.workstreams.state import (
@@ -33,7 +33,6 @@ from agentos.workstreams.state import (
 from agentos.workstreams.worktree import (
     Repository,
     Worktree,
-    WouldLoseWorkError,
     branch_of,
     read_origin,
     size_on_disk,
@@ -151,7 +150,7 @@ class ProjectWorkstreams:
 
     def _look(self, workstream: Workstream, worktree: Worktree | None, *, with_size: bool) -> Overview:
         try:
-            losses = self._losses(workstream, worktree)
+            losses = self.repository.losses(workstream.slug, worktree, base=workstream.base)
             if worktree is None or workstream.path is None:
                 head = self.repository.git.resolve(workstream.branch) or ""
                 return Overview(workstream, head=head, losses=losses)
@@ -162,34 +161,21 @@ class ProjectWorkstreams:
         size = size_on_disk(workstream.path) if with_size else None
         return Overview(workstream, ahead, behind, size, worktree.head, losses)
 
-    def _losses(self, workstream: Workstream, worktree: Worktree | None) -> Losses | None:
-        """Also for a branch whose worktree is gone: its commits are work too."""
-        if worktree is not None:
-            return None if worktree.is_half_made else self.repository.losses(worktree)
-        git = self.repository.git
-        if git.resolve(f"refs/heads/{workstream.branch}") is None:
-            return None
-        into = workstream.base if git.resolve(workstream.base) else "HEAD"
-        nowhere = Git(self.repository.path_for(workstream.slug))
-        return find_losses(git, nowhere, workstream.branch, into)
-
     def remove(self, slug: str, *, force: bool = False) -> Removed:
         """Worktree, branch, checkpoints and leases. Refused with what would be lost, unless `force`."""
-        workstream = self.registry.workstreams()[slug]
+        (slug,) = select_slugs([slug], known := self.registry.workstreams())
+        workstream = known[slug]
         if isinstance(workstream.state, Running):
             raise InvalidTransitionError(
                 f"{slug} is not removed: run {workstream.state.run_id} works on it; wait for it, or stop it first"
             )
-        losses = self._losses(workstream, self.repository.find(slug))
-        if losses is not None and not losses.is_nothing and not force:
-            raise WouldLoseWorkError(slug, losses)
         tip = self.repository.git.resolve(f"refs/heads/{workstream.branch}")
-        self.repository.remove(slug, force=force, delete_branch=True)
+        losses = self.repository.remove(slug, base=workstream.base, force=force, delete_branch=True)
         with self.registry.change() as changes:
             changes.drop(slug)
         WorkstreamLeases(self.repository.project_dir).release(slug)
         self._forget_runs(slug)
-        return Removed(slug, workstream.branch, tip, losses if losses and not losses.is_nothing else None)
+        return Removed(slug, workstream.branch, tip, losses)
 
     def _forget_runs(self, slug: str) -> None:
         """A later workstream of the same name must not go on where this one stopped, nor pass for implemented."""
