@@ -49,8 +49,12 @@ def publish_all(prepared: Prepared) -> None:
         return
     from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
     from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
+    from agentos.workflows.implementation.workplace import folder_of  # noqa: PLC0415
 
     repository = open_repository(prepared.project_dir, prepared.settings)
+    reports_dir = f"{folder_of(prepared.project_dir, repository)}/{prepared.settings.documents.reports_dir}".lstrip(
+        "/"
+    )
     titles = {item.id: str(item.input["title"]) for item in prepared.pending.items}
     skipped = [item_id for item_id, reason in prepared.pending.skipped if reason.startswith("implemented")]
     for item_id in (*titles, *skipped):
@@ -61,7 +65,7 @@ def publish_all(prepared: Prepared) -> None:
         publishing.push(repository, publication)
         lines = [f"  {record.branch} is pushed"]
         if arguments.pr:
-            address = publishing.open_pull_request(repository, publication, prepared.settings.documents.reports_dir)
+            address = publishing.open_pull_request(repository, publication, reports_dir)
             lines.append(f"  {record.branch} has the pull request {address}")
         _say(prepared, lines)
 

@@ -300,9 +300,9 @@ def test_a_branch_is_worked_on_by_one_process_at_a_time(designs: Designs, monkey
         branch.hold_branch(repository, "1")
 
 
-def test_a_folder_inside_a_repository_is_not_a_project_to_implement_in(designs: Designs) -> None:
-    with pytest.raises(UsageError, match="run from its top"):
-        branch.open_repository(designs.project / "tally", load_settings(designs.project))
+def test_a_project_outside_of_any_repository_is_refused(designs: Designs) -> None:
+    with pytest.raises(UsageError, match="is not in a git checkout"):
+        branch.open_repository(designs.root, load_settings(designs.root))
 
 
 def test_a_base_that_is_no_commit_is_refused(designs: Designs, monkeypatch: pytest.MonkeyPatch) -> None:

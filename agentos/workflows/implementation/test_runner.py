@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import glob
+import itertools
 import json
 import os
 import shlex
@@ -40,8 +41,8 @@ _MAX_JUNIT_FILES: Final = 2_000
 JUNIT_VARIABLE: Final = "AGENTOS_JUNIT_XML"
 
 
-def find_python(project_dir: Path, configured: str | None = None) -> Path:
-    """The target project's interpreter: as configured, else its virtual environment, else ours.
+def find_python(project_dir: Path, *above: Path, configured: str | None = None) -> Path:
+    """The target project's interpreter: as configured, else its virtual environment or one `above` it, else ours.
 
     Looked for in the user's checkout, never in the worktree, where model-written code could have put one.
     """
@@ -51,8 +52,8 @@ def find_python(project_dir: Path, configured: str | None = None) -> Path:
         if found is None:
             raise UsageError(f"{configured} is not a Python interpreter: set [implementation] python to one")
         return Path(found)
-    for folder in (".venv", "venv"):
-        candidate = project_dir / folder / "bin" / "python"
+    for directory, folder in itertools.product((project_dir, *above), (".venv", "venv")):
+        candidate = directory / folder / "bin" / "python"
         if os.access(candidate, os.X_OK):
             return candidate
     return Path(sys.executable)
@@ -78,7 +79,8 @@ class Pytest:
         available = self._available(place)
         measured = [path for path in measure if path.endswith(".py")] if "coverage" in available else []
         with _scratch() as scratch:
-            argv = [*self._measuring(place, scratch, measured), "-m", "pytest", *self._options(scratch, available)]
+            options = self._options(place.worktree_path, scratch, available)
+            argv = [*self._measuring(place, scratch, measured), "-m", "pytest", *options]
             env = _python_environment(place.worktree_path)
             result = place.run([*argv, *tests], timeout_seconds=timeout_seconds, env=env, scratch_dir=scratch)
             coverage = self._coverage(place, scratch, measured, env) if measured else None
@@ -95,11 +97,13 @@ class Pytest:
             raise UsageError(f"{self.python} has no pytest: install it there or set [implementation] test")
         return available
 
-    def _options(self, scratch: Path, available: frozenset[str]) -> list[str]:
+    def _options(self, root: Path, scratch: Path, available: frozenset[str]) -> list[str]:
         """Options that win over the project's own: whole results, no early stop, no files in the worktree."""
         return [
             *("-p", "no:cacheprovider", "--color=no", "--tb=long", "--maxfail=0", "--continue-on-collection-errors"),
             *("-o", "junit_family=xunit1", f"--junitxml={scratch / 'junit.xml'}"),
+            # Ids of tests start here, wherever above it a settings file of pytest may be.
+            f"--rootdir={root}",
             *(("--no-cov",) if "pytest_cov" in available else ()),
             *(("-n0",) if "xdist" in available else ()),
             # Came with agentos, not with the project, and takes seconds to load.
