@@ -113,6 +113,7 @@ GRAPHS = {
     "function with arguments": ("flow.py:needs_argument", ["no arguments"]),
     "function that fails": ("flow.py:fails", ["KeyError", "flow.py"]),
     "graph that does not compile": ("flow.py:broken", ["does not compile", "nowhere"]),
+    "gate that would be lost": ("flow.py:gated", ["interrupt_before", "interrupt() in a node"]),
     "no such module": ("no_such_module:graph", ["no module 'no_such_module'", "PATH.py:ATTR"]),
     "module with a syntax error": ("bad_syntax.py:graph", ["SyntaxError", "bad_syntax.py"]),
     "module that needs another": ("needs_other.py:graph", ["ModuleNotFoundError", "no_such_library"]),
@@ -132,6 +133,7 @@ SOURCES = {
         graph = StateGraph(State)
         graph.add_node("n", lambda state: {})
         graph.add_edge(START, "n")
+        gated = graph.compile(interrupt_before=["n"])
         broken = StateGraph(State)
         broken.add_node("n", lambda state: {})
         broken.add_edge(START, "n")
