@@ -144,3 +144,14 @@ def test_the_states_outcome_key_is_the_outcome_and_decides_the_exit_code(
     assert kept == [f"graphs-kinds-verdict_workflow_{i}.db" for i, o in outcomes.items() if o == "failed"]
     summary: dict[str, Any] = json.loads((sandbox.run_dirs()[0] / "summary.json").read_text())
     assert summary["exit_code"] == done.code
+
+
+def test_a_graph_cannot_pass_off_a_word_of_the_engines_own_as_its_outcome(sandbox: Sandbox) -> None:
+    words = ("interrupted", "skipped", "paused", "awaiting_review")
+    sandbox.write_items(*({"id": word, "input": {"outcome": word}} for word in words))
+
+    done = sandbox.run("--parallel", "2", graph="graphs/kinds.py:verdict")
+
+    assert done.code == 1
+    assert sandbox.outcomes() == dict.fromkeys(words, "failed")
+    assert "'paused' as its outcome" in sandbox.endings()["paused"]["reason"]
