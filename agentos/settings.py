@@ -67,6 +67,8 @@ class Implementation:
     """The interpreter that has pytest; empty means the project's virtual environment, else ours."""
     junit: str = ""
     """A pattern of JUnit files that the test command writes; empty means the exit code decides."""
+    coverage: str = ""
+    """A pattern of coverage files that the test command writes, Cobertura XML or lcov; pytest needs none."""
     base: str = "HEAD"
     commits: str = "squash"
     """`squash` leaves one commit on the branch, `stacked` one a round."""

@@ -49,6 +49,7 @@ SETTING_WORDS = {
     "implementation.test": "the command that runs the tests; empty means pytest",
     "implementation.python": "the interpreter that has pytest; empty means the project's virtual environment",
     "implementation.junit": "a pattern of JUnit files that the test command writes; empty: its exit code decides",
+    "implementation.coverage": "a pattern of coverage files that the test command writes: Cobertura XML or lcov",
     "implementation.base": "the commit that implementations start from",
     "implementation.commits": "squash leaves one commit on the branch, stacked one a round",
     "implementation.coverage_target": "percent of changed lines that tests must reach",

@@ -256,10 +256,10 @@ def verify_green(state: ImplementationState) -> ImplementationState:
     report = tests.new_tests(state["test_files"], before)
     suite = tests.suite(measure=changed) if report.is_success else None
     verdict = judge_green(
-        replace(report, coverage=suite.coverage if suite else None),
+        replace(report, coverage=suite.coverage, coverage_problem=suite.coverage_problem) if suite else report,
         expected=expected,
         changed_files=changed,
-        coverage_target=state["coverage_target"] if tests.has_coverage else None,
+        coverage_target=state["coverage_target"],
         suite_before=before,
         suite_after=suite,
     )

@@ -52,10 +52,6 @@ class ProjectTests:
         return self._pytest().run(chosen, timeout_seconds=self._timeout_seconds)
 
     @property
-    def has_coverage(self) -> bool:
-        return not self.settings.implementation.test
-
-    @property
     def _timeout_seconds(self) -> float:
         return float(self.settings.implementation.test_timeout_seconds)
 
@@ -65,8 +61,14 @@ class ProjectTests:
         return Sandbox(self.place.path, hidden=secrets, repository_path=whole)
 
     def _command(self, command: str) -> SuiteReport:
-        junit = self.settings.implementation.junit or None
-        return run_command(self._sandbox(), command, junit_glob=junit, timeout_seconds=self._timeout_seconds)
+        chosen = self.settings.implementation
+        return run_command(
+            self._sandbox(),
+            command,
+            junit_glob=chosen.junit or None,
+            coverage_glob=chosen.coverage or None,
+            timeout_seconds=self._timeout_seconds,
+        )
 
     def _pytest(self) -> Pytest:
         configured = self.settings.implementation.python or None
