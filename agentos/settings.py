@@ -83,6 +83,10 @@ class Workstreams:
     """Where worktrees are made; empty means under AGENTOS_HOME."""
     copy: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    """Environment variables; every workstream gets a port of its own for each."""
+    names: tuple[str, ...] = ()
+    """Environment variables; every workstream gets a name of its own for each, such as a database's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

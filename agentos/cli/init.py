@@ -58,6 +58,8 @@ SETTING_WORDS = {
     "workstreams.dir": "where worktrees are made; empty means under ~/.agentos",
     "workstreams.copy": "ignored files a new worktree gets a copy of",
     "workstreams.link": "ignored files or folders a new worktree gets a link to",
+    "workstreams.ports": "variables like WEB_PORT: each workstream gets a port of its own for each",
+    "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _PROVIDERS = """\

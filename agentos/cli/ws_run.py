@@ -90,6 +90,7 @@ def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Seq
     for workstream in chosen:
         if workstream.path is None:
             project.restore_worktree(workstream)
+    prepared = replace(prepared, plan=_with_leases(prepared.plan, project))
     slugs = [item.id for item in prepared.plan.items]
     batch = Batch(
         project.registry,
@@ -99,7 +100,10 @@ def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Seq
         completes=prepared.route.completes,
     )
     warnings += [f"{slug} left alone: {why}" for slug, why in prepared.skipped]
-    exit_code = batch.run(_request(arguments, project, prepared, parallel, warnings, environment))
+    try:
+        exit_code = batch.run(_request(arguments, project, prepared, parallel, warnings, environment))
+    finally:
+        project.end_leases()
     _tell(batch.results(), as_json=arguments.json)
     return exit_code
 
@@ -115,6 +119,15 @@ def _prepare(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen:
         # Designs that change the same file wait for each other: their branches would not merge.
         plan = replace(plan, exclusive=find_conflicts(plan).rivals())
     return _Prepared(plan=plan, workflow=workflow.name, graph=workflow.graph, route=route, skipped=work.skipped)
+
+
+def _with_leases(plan: Plan, project: ProjectWorkstreams) -> Plan:
+    """Each item with the ports and names of its workstream, also those declared since it was made."""
+    items = []
+    for item in plan.items:
+        project.lease(item.id)
+        items.append(replace(item, environment={**item.environment, **project.leases.environment(item.id)}))
+    return replace(plan, items=tuple(items))
 
 
 def _prepare_graph(graph: str, project: ProjectWorkstreams, chosen: Sequence[Workstream], route: Route) -> _Prepared:

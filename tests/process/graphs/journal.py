@@ -148,6 +148,7 @@ def _print_kilobytes(number: str) -> None:
 TASKS: dict[str, Any] = {
     "wait": _wait_for,
     "print": print,
+    "environment": lambda name: note(f"{name}={os.environ.get(name)}"),
     "print_kilobytes": _print_kilobytes,
     "sleep": lambda seconds: time.sleep(float(seconds)),
     "raise": lambda text: _raise(ValueError(text)),
