@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from agentos.workflows.implementation.sandbox import Isolation, Sandbox
 from agentos.workflows.implementation.test_report import CaseResult, Outcome, SuiteReport
 from agentos.workflows.implementation.test_runner import Pytest, find_python, run_command
 from agentos.workflows.implementation.workplace import Workplace
+from agentos.workstreams.leases import leased_variables
 
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing"})
 _TEST_NAME_PARTS = ("_test.", ".test.", "_spec.", ".spec.", "Test.", "Tests.")
@@ -58,7 +60,8 @@ class ProjectTests:
     def _sandbox(self) -> Sandbox:
         secrets = tuple(path for directory in self._checkout_dirs for path in directory.glob(".env*"))
         whole = self.place.worktree.path if self.place.folder else None
-        return Sandbox(self.place.path, hidden=secrets, repository_path=whole)
+        leased = leased_variables(os.environ)
+        return Sandbox(self.place.path, hidden=secrets, repository_path=whole, passed_on=leased)
 
     def _command(self, command: str) -> SuiteReport:
         chosen = self.settings.implementation

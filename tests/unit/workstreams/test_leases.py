@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
+from agentos.settings import Implementation, Settings
+from agentos.workflows.implementation.project_tests import ProjectTests
+from agentos.workflows.implementation.workplace import Workplace
 from agentos.workstreams.leases import WorkstreamLeases, leased_variables
+from agentos.workstreams.worktree import Repository
 
 
 @pytest.fixture
@@ -120,3 +124,17 @@ def test_unreadable_leases_name_the_file(project: Path, damaged: str) -> None:
     leases._path.write_text(damaged)
     with pytest.raises(UsageError, match=r"leases\.json"):
         leases.release("a")
+
+
+def test_the_projects_tests_know_the_leases_of_their_workstream(
+    repository: Repository, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = WorkstreamLeases(project).port("a", "WEB_PORT")
+    for name, value in WorkstreamLeases(project).environment("a").items():
+        monkeypatch.setenv(name, value)
+    worktree = repository.create("a").worktree
+    (worktree.path / "said.sh").write_text("#!/bin/sh\necho the port is $WEB_PORT\n")
+    (worktree.path / "said.sh").chmod(0o755)
+    settings = Settings(implementation=Implementation(test="./said.sh"))
+    tests = ProjectTests(project, Workplace(worktree, ""), settings)
+    assert f"the port is {lease.value}" in tests.suite().output
