@@ -107,7 +107,8 @@ def test_a_dependency_that_was_not_selected_counts_as_done(sandbox: Sandbox) -> 
 
 
 def test_items_come_from_standard_input_too_and_equal_duplicates_merge(sandbox: Sandbox) -> None:
-    lines = '\ufeff{"id": "a", "input": {}}\r\n\r\n{"id": 7}\r\n{"input": {}, "id": "a"}'
+    odd = '{"id": "odd", "input": {"reason": "one\u2028two\x85three"}}'
+    lines = '\ufeff{"id": "a", "input": {}}\r\n\r\n{"id": 7}\r\n' + odd + '\n{"input": {}, "id": "a"}'
     arguments = ["run", "--graph", "graphs/steps.py:graph", "--items", "-"]
     run = sandbox.start_command(*arguments, stdin=subprocess.PIPE)
     assert run.process.stdin is not None
@@ -115,7 +116,7 @@ def test_items_come_from_standard_input_too_and_equal_duplicates_merge(sandbox: 
     run.process.stdin.close()
 
     assert run.wait().code == 0
-    assert sandbox.outcomes() == {"a": "completed", "7": "completed"}
+    assert sandbox.outcomes() == {"a": "completed", "7": "completed", "odd": "completed"}
 
 
 @pytest.mark.parametrize(
