@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, whole_number
+from agentos.cli.options import (
+    SHUTDOWN_HELP,
+    add_branch_options,
+    add_engine_options,
+    add_round_options,
+    whole_number,
+)
 from agentos.errors import AgentosError, ExitCode
 from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
@@ -126,6 +132,8 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
         parser.add_argument("--coder", metavar="MODEL", help="the model that writes code (default: the drafter)")
         parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
+        add_round_options(parser)
+        add_branch_options(parser)
         parser.add_argument("--dry-run", action="store_true", help="list what would run, in order, and start nothing")
         parser.add_argument(
             "--json",
