@@ -113,12 +113,14 @@ def _import_target(target: str, search_dir: Path) -> Any:
         raise UsageError(f"--graph: no file {target!r} in {search_dir}.")
     # The file's folder is importable, as it is for `python PATH.py`.
     sys.path.insert(0, str(path.parent.resolve()))
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+    # A file called like a module that is loaded already, `select.py` or `json.py`, must not take its place.
+    name = f"graph_{path.stem}" if path.stem in sys.modules else path.stem
+    specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
         raise UsageError(f"--graph: {target!r} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(specification)
     # Registered before it runs: pickles, dataclasses and type hints look modules up by name.
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     specification.loader.exec_module(module)
     return module
 
