@@ -67,6 +67,8 @@ class Implementation:
     """The interpreter that has pytest; empty means the project's virtual environment, else ours."""
     junit: str = ""
     """A pattern of JUnit files that the test command writes; empty means the exit code decides."""
+    coverage: str = ""
+    """A pattern of coverage files that the test command writes, Cobertura XML or lcov; pytest needs none."""
     base: str = "HEAD"
     commits: str = "squash"
     """`squash` leaves one commit on the branch, `stacked` one a round."""
@@ -81,6 +83,10 @@ class Workstreams:
     """Where worktrees are made; empty means under AGENTOS_HOME."""
     copy: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    """Environment variables; every workstream gets a port of its own for each."""
+    names: tuple[str, ...] = ()
+    """Environment variables; every workstream gets a name of its own for each, such as a database's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,13 @@ import sys
 from dataclasses import dataclass, replace
 
 from agentos.cli import drafting, dry_run, merging
-from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, whole_number
+from agentos.cli.options import (
+    SHUTDOWN_HELP,
+    add_branch_options,
+    add_engine_options,
+    add_parallel_options,
+    add_round_options,
+)
 from agentos.errors import ExitCode
 from agentos.events import Listener
 from agentos.settings import load_settings
@@ -54,14 +60,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:
     """How code is written and what becomes of it."""
-    parser.add_argument("--max-rounds", type=whole_number, metavar="N", help="rounds before giving up (default: 5)")
+    add_round_options(parser)
     parser.add_argument(
         "--base", metavar="REV", help="where branches start (default: HEAD, or a dependency's branch)"
-    )
-    parser.add_argument(
-        "--commits",
-        choices=("squash", "stacked"),
-        help="leave one commit on the branch, or one a round (default: squash)",
     )
     parser.add_argument(
         "--allow-unapproved",
@@ -69,17 +70,11 @@ def add_code_options(parser: argparse.ArgumentParser) -> None:
         help="also implement designs that are not approved or changed since; the report says so",
     )
     parser.add_argument(
-        "--allow-overlap", action="store_true", help="let designs that change the same file run at the same time"
-    )
-    parser.add_argument(
         "--wait-for-merge",
         action="store_true",
         help="leave a design alone until what it depends on is merged (default: build on its branch)",
     )
-    parser.add_argument("--push", action="store_true", help="push the branch of each implemented design to origin")
-    parser.add_argument(
-        "--pr", action="store_true", help="push, and open a pull request on GitHub for each, once (needs a token)"
-    )
+    add_branch_options(parser)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +83,19 @@ class PreparedCode:
 
     prepared: drafting.Prepared
     conflicts: Conflicts
+
+    def branches(self) -> merging.CodeRun:
+        """What to say and do about the branches afterwards."""
+        prepared, arguments = self.prepared, self.prepared.arguments
+        return merging.CodeRun(
+            project_dir=prepared.project_dir,
+            settings=prepared.settings,
+            titles=merging.titles_of(prepared.plan, prepared.pending.skipped),
+            label_prefix=prepared.workflow.label_prefix,
+            pushes=arguments.push,
+            opens_pull_requests=arguments.pr,
+            is_json=arguments.json,
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -99,7 +107,7 @@ def run_prepared(code: PreparedCode) -> int:
     if code.prepared.arguments.dry_run:
         return show_dry_run(code)
     if not code.prepared.plan.items:
-        merging.publish_all(code.prepared)
+        merging.publish_all(code.branches())
         return drafting.say_nothing_to_do(code.prepared)
     return launch(code)
 
@@ -109,8 +117,8 @@ def launch(code: PreparedCode, listener: Listener | None = None) -> int:
     exit_code = drafting.launch(code.prepared, listener)
     if exit_code == ExitCode.INTERRUPTED:
         return exit_code
-    merging.show_branches(code.prepared, code.conflicts)
-    merging.publish_all(code.prepared)
+    merging.show_branches(code.branches(), code.conflicts.merge_order)
+    merging.publish_all(code.branches())
     return exit_code
 
 
@@ -139,6 +147,10 @@ def with_code_options(prepared: drafting.Prepared) -> PreparedCode:
     environment = {**prepared.environment, **{name: str(value) for name, value in flags.items() if value is not None}}
     conflicts = find_conflicts(prepared.plan)
     rivals = {} if arguments.allow_overlap else conflicts.rivals()
+    warnings = list(prepared.warnings)
+    if not arguments.dry_run:
+        prefix = prepared.workflow.label_prefix
+        warnings += merging.overlap_warnings(conflicts, prefix, is_allowed=arguments.allow_overlap)
     settings = load_settings(prepared.project_dir, os.environ | environment)
     models = settings.models
     if prepared.workflow.name == "implementation":
@@ -150,29 +162,16 @@ def with_code_options(prepared: drafting.Prepared) -> PreparedCode:
             environment=environment,
             settings=settings,
             plan=replace(prepared.plan, exclusive=rivals),
-            warnings=(*prepared.warnings, *_overlap_warnings(prepared, conflicts)),
+            warnings=warnings,
         ),
         conflicts,
     )
-
-
-def _overlap_warnings(prepared: drafting.Prepared, conflicts: Conflicts) -> list[str]:
-    if prepared.arguments.dry_run:
-        return []
-    is_allowed = prepared.arguments.allow_overlap
-    how = "run at the same time all the same (--allow-overlap)" if is_allowed else "do not run at the same time"
-    return [f"{line}: they {how}" for line in conflicts.words(prepared.workflow.label_prefix)]
 
 
 def show_dry_run(code: PreparedCode) -> int:
     prepared, conflicts = code.prepared, code.conflicts
     for warning in prepared.warnings:
         sys.stderr.write(f"Warning: {warning}\n")
-    prefix = prepared.workflow.label_prefix
-    notes = [f"Overlap: {line}" for line in conflicts.words(prefix)]
-    if len(conflicts.merge_order) > 1:
-        notes.append(f"Merge order: {', '.join(f'{prefix}{item_id}' for item_id in conflicts.merge_order)}")
-    overlaps = [{"items": [o.first, o.second], "files": list(o.files)} for o in conflicts.overlaps]
     return dry_run.show(
         prepared.plan,
         prepared.workflow.name,
@@ -180,9 +179,9 @@ def show_dry_run(code: PreparedCode) -> int:
         parallel=prepared.parallel,
         fresh=prepared.arguments.fresh,
         as_json=prepared.arguments.json,
-        label_prefix=prefix,
+        label_prefix=prepared.workflow.label_prefix,
         reasons=prepared.pending.reasons,
         skipped=prepared.pending.skipped,
-        notes=notes,
-        details={"overlaps": overlaps, "merge_order": list(conflicts.merge_order)},
+        notes=merging.dry_run_notes(conflicts, prepared.workflow.label_prefix),
+        details=merging.dry_run_details(conflicts),
     )

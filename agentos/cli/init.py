@@ -49,6 +49,7 @@ SETTING_WORDS = {
     "implementation.test": "the command that runs the tests; empty means pytest",
     "implementation.python": "the interpreter that has pytest; empty means the project's virtual environment",
     "implementation.junit": "a pattern of JUnit files that the test command writes; empty: its exit code decides",
+    "implementation.coverage": "a pattern of coverage files that the test command writes: Cobertura XML or lcov",
     "implementation.base": "the commit that implementations start from",
     "implementation.commits": "squash leaves one commit on the branch, stacked one a round",
     "implementation.coverage_target": "percent of changed lines that tests must reach",
@@ -57,6 +58,8 @@ SETTING_WORDS = {
     "workstreams.dir": "where worktrees are made; empty means under ~/.agentos",
     "workstreams.copy": "ignored files a new worktree gets a copy of",
     "workstreams.link": "ignored files or folders a new worktree gets a link to",
+    "workstreams.ports": "variables like WEB_PORT: each workstream gets a port of its own for each",
+    "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _PROVIDERS = """\

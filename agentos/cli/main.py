@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -58,6 +59,7 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    open_standard_streams()
     words = sys.argv[1:] if argv is None else list(argv)
     arguments = parse(build_parser(set(words[:1])), words)
     return guarded(lambda: arguments.handler(arguments))
@@ -75,11 +77,23 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argpa
 
 def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str] | None) -> int:
     """A subcommand under a name of its own, as a console script."""
+    open_standard_streams()
     parser = argparse.ArgumentParser(prog=name)
     parser.add_argument("--version", action="version", version=f"agentos {__version__}")
     add_options(parser)
     arguments = parse(parser, argv)
     return guarded(lambda: arguments.handler(arguments))
+
+
+def open_standard_streams() -> None:
+    """Streams that came closed (`>&-`, some daemons) lead nowhere from here on, not into the next file that opens."""
+    for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, descriptor)
+            if null != descriptor:
+                os.close(null)
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def guarded(command: Callable[[], int]) -> int:
@@ -95,6 +109,12 @@ def guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         # The reader is gone; keep the interpreter from failing once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return int(ExitCode.ITEM_FAILED)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" {error.filename}" if error.filename else ""
+        sys.stderr.write(f"agentos: error: cannot write{where}: {error.strerror}\n")
         return int(ExitCode.ITEM_FAILED)
 
 

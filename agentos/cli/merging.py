@@ -1,27 +1,85 @@
-"""After a run of code: which branches merge cleanly and in which order; pushes and pull requests."""
+"""Runs of code and their branches: which get in each other's way, which merge cleanly, which are published."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from agentos.cli.drafting import Prepared
 from agentos.settings import Settings
 from agentos.workflows.implementation.pending import Conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
+from agentos.workflows.plan import Plan
 
 
-def show_branches(prepared: Prepared, conflicts: Conflicts) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRun:
+    """What a run of code was about, as far as its branches are concerned."""
+
+    project_dir: Path
+    settings: Settings
+    titles: Mapping[str, str]
+    """What every chosen item is about, those too that were implemented before."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """What items are to be merged into that have a base of their own."""
+    label_prefix: str = ""
+    pushes: bool = False
+    opens_pull_requests: bool = False
+    is_json: bool = False
+
+    def record(self, item_id: str) -> Implemented | None:
+        return read_record(self.project_dir, item_id)
+
+    def base(self, item_id: str) -> str:
+        return self.bases.get(item_id, self.settings.implementation.base)
+
+
+def titles_of(plan: Plan, skipped: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Titles of a plan's items and of those left out of it because they are implemented."""
+    titles = {item.id: str(item.input["title"]) for item in plan.items}
+    return titles | {item_id: f"LLD-{item_id}" for item_id, why in skipped if why.startswith("implemented")}
+
+
+def overlap_warnings(conflicts: Conflicts, label_prefix: str, *, is_allowed: bool) -> list[str]:
+    """What a run says about items that change the same file."""
+    how = "run at the same time all the same (--allow-overlap)" if is_allowed else "do not run at the same time"
+    return [f"{line}: they {how}" for line in conflicts.words(label_prefix)]
+
+
+def dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
+    """What a dry run says about overlaps, in lines for people."""
+    notes = [f"Overlap: {line}" for line in conflicts.words(label_prefix)]
+    if len(conflicts.merge_order) > 1:
+        notes.append(f"Merge order: {', '.join(f'{label_prefix}{item_id}' for item_id in conflicts.merge_order)}")
+    return notes
+
+
+def dry_run_details(conflicts: Conflicts) -> dict[str, Any]:
+    """The same as fields of a JSON document."""
+    overlaps = [{"items": [each.first, each.second], "files": list(each.files)} for each in conflicts.overlaps]
+    return {"overlaps": overlaps, "merge_order": list(conflicts.merge_order)}
+
+
+def show_branches(run: CodeRun, merge_order: Sequence[str]) -> None:
     """Say of every branch that this run's items left whether it merges after those before it."""
+    by_base: dict[str, dict[str, Implemented]] = {}
+    for item_id in merge_order:
+        if record := run.record(item_id):
+            by_base.setdefault(run.base(item_id), {})[item_id] = record
+    for base, records in by_base.items():
+        _say(run, _merge_lines(run, base, records))
+
+
+def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) -> list[str]:
     from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415  Not for a dry run.
     from agentos.workstreams.merge_check import check_merges  # noqa: PLC0415
 
-    records = {item_id: record for item_id in conflicts.merge_order if (record := _record(prepared, item_id))}
-    if not records:
-        return
-    repository = open_repository(prepared.project_dir, prepared.settings)
-    base = prepared.settings.implementation.base
+    repository = open_repository(run.project_dir, run.settings)
     checks = check_merges(repository, base, [record.branch for record in records.values()])
-    lines = [f"Branches, in an order to merge them into {_base_words(prepared.settings)}:"]
+    into = "the current branch" if base == "HEAD" else base
+    lines = [f"Branches, in an order to merge them into {into}:"]
     for (item_id, record), check in zip(records.items(), checks, strict=True):
         if check.is_clean:
             words = "merges cleanly"
@@ -29,44 +87,35 @@ def show_branches(prepared: Prepared, conflicts: Conflicts) -> None:
             words = f"conflicts in {', '.join(check.conflicts)}"
         else:
             words = f"not tried: {check.problem}"
-        lines.append(f"  {prepared.workflow.label_prefix}{item_id}  {record.branch}  {words}")
-    _say(prepared, lines)
+        lines.append(f"  {run.label_prefix}{item_id}  {record.branch}  {words}")
+    return lines
 
 
-def _base_words(settings: Settings) -> str:
-    base = settings.implementation.base
-    return "the current branch" if base == "HEAD" else base
-
-
-def _record(prepared: Prepared, item_id: str) -> Implemented | None:
-    return read_record(prepared.project_dir, item_id)
-
-
-def publish_all(prepared: Prepared) -> None:
+def publish_all(run: CodeRun) -> None:
     """Push and open pull requests, if asked to, for every chosen item that is implemented, in this run or before."""
-    arguments = prepared.arguments
-    if not (arguments.push or arguments.pr):
+    if not (run.pushes or run.opens_pull_requests):
         return
     from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
     from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
+    from agentos.workflows.implementation.workplace import folder_of  # noqa: PLC0415
 
-    repository = open_repository(prepared.project_dir, prepared.settings)
-    titles = {item.id: str(item.input["title"]) for item in prepared.pending.items}
-    skipped = [item_id for item_id, reason in prepared.pending.skipped if reason.startswith("implemented")]
-    for item_id in (*titles, *skipped):
-        record = _record(prepared, item_id)
+    repository = open_repository(run.project_dir, run.settings)
+    folder = folder_of(run.project_dir, repository)
+    reports_dir = f"{folder}/{run.settings.documents.reports_dir}".lstrip("/")
+    for item_id, title in run.titles.items():
+        record = run.record(item_id)
         if record is None:
             continue
-        publication = publishing.Publication(item_id, titles.get(item_id, f"LLD-{item_id}"), record)
+        publication = publishing.Publication(item_id, title, record)
         publishing.push(repository, publication)
         lines = [f"  {record.branch} is pushed"]
-        if arguments.pr:
-            address = publishing.open_pull_request(repository, publication, prepared.settings.documents.reports_dir)
+        if run.opens_pull_requests:
+            address = publishing.open_pull_request(repository, publication, reports_dir)
             lines.append(f"  {record.branch} has the pull request {address}")
-        _say(prepared, lines)
+        _say(run, lines)
 
 
-def _say(prepared: Prepared, lines: list[str]) -> None:
-    stream = sys.stderr if prepared.arguments.json else sys.stdout
+def _say(run: CodeRun, lines: list[str]) -> None:
+    stream = sys.stderr if run.is_json else sys.stdout
     stream.write("\n".join(lines) + "\n")
     stream.flush()

@@ -146,3 +146,24 @@ def capped(parallel: int) -> tuple[int, list[str]]:
     if parallel <= MAX_PARALLELISM:
         return parallel, []
     return MAX_PARALLELISM, [f"--parallel {parallel} is above the maximum; using {MAX_PARALLELISM}"]
+
+
+def add_round_options(parser: argparse.ArgumentParser) -> None:
+    """How often models try, and what is left of it."""
+    parser.add_argument("--max-rounds", type=whole_number, metavar="N", help="rounds before giving up (default: 5)")
+    parser.add_argument(
+        "--commits",
+        choices=("squash", "stacked"),
+        help="leave one commit on the branch, or one a round (default: squash)",
+    )
+
+
+def add_branch_options(parser: argparse.ArgumentParser) -> None:
+    """What becomes of the branches, and whether they may get in each other's way."""
+    parser.add_argument(
+        "--allow-overlap", action="store_true", help="let designs that change the same file run at the same time"
+    )
+    parser.add_argument("--push", action="store_true", help="push the branch of each implemented design to origin")
+    parser.add_argument(
+        "--pr", action="store_true", help="push, and open a pull request on GitHub for each, once (needs a token)"
+    )

@@ -107,6 +107,8 @@ def check_graph_spec(spec: str, here: Path) -> None:
     target, colon, attribute = spec.rpartition(":")
     if not (colon and target and attribute):
         raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
+    if not target.endswith(".py") and not all(target.split(".")):
+        raise UsageError(f"--graph {spec!r}: {target!r} is no module. For a file, write PATH.py:ATTR.")
     if target.endswith(".py") and not (here / target).is_file():
         raise UsageError(f"--graph {spec!r}: no file {target!r} in {here}.")
 
@@ -118,7 +120,8 @@ def _read_items(name: str) -> list[Item]:
         raise UsageError(f"--items {name!r}: {error.strerror}.") from None
     source = "standard input" if name == "-" else os.path.basename(name)  # noqa: PTH119  Any string is fine here.
     try:
-        lines = text.decode("utf-8-sig").splitlines() if b"\r" in text else text.decode("utf-8-sig").split("\n")
+        # Not `splitlines`: a JSON string may hold a line separator of Unicode as it is.
+        lines = re.split("\r\n|\n|\r", text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = text[: error.start].count(b"\n") + 1
         raise UsageError(f"{source}, line {line}: not UTF-8 text.") from None

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, whole_number
+from agentos.cli.options import (
+    SHUTDOWN_HELP,
+    add_branch_options,
+    add_engine_options,
+    add_round_options,
+    whole_number,
+)
 from agentos.errors import AgentosError, ExitCode
 from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
@@ -39,6 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_running_verbs(verbs)
     _add_looking_verbs(verbs)
     _add_state_verbs(verbs)
+    _add_lease_verbs(verbs)
 
 
 _Verbs = argparse._SubParsersAction
@@ -125,6 +132,8 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
         parser.add_argument("--coder", metavar="MODEL", help="the model that writes code (default: the drafter)")
         parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
+        add_round_options(parser)
+        add_branch_options(parser)
         parser.add_argument("--dry-run", action="store_true", help="list what would run, in order, and start nothing")
         parser.add_argument(
             "--json",
@@ -160,6 +169,36 @@ def _add_state_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         _add_project(parser)
 
 
+def _add_lease_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
+    lease = _verb(verbs, "lease", "ports and names that a workstream has for itself: take some, or list them", _lease)
+    lease.add_argument("slugs", nargs="*", metavar="SLUG", help="workstreams; globs too (default: list those of all)")
+    lease.add_argument(
+        "--port",
+        dest="ports",
+        action="append",
+        nargs="?",
+        const="PORT",
+        default=[],
+        metavar="VARIABLE",
+        help="take a port that no other workstream has and nobody listens on, known to runs as VARIABLE "
+        "(default: PORT); repeatable",
+    )
+    lease.add_argument(
+        "--name",
+        dest="names",
+        action="append",
+        default=[],
+        metavar="VARIABLE",
+        help="take a name that no other workstream has, for a database or a container, known to runs as VARIABLE",
+    )
+    release = _verb(verbs, "release", "give back ports and names of a workstream", _release)
+    release.add_argument("slugs", nargs=1, metavar="SLUG", help="a workstream; a glob for several")
+    release.add_argument("variables", nargs="*", metavar="VARIABLE", help="what to give back (default: everything)")
+    for parser in (lease, release):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        _add_project(parser)
+
+
 def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
     from agentos.cli.run import project_from
     from agentos.settings import load_settings
@@ -175,7 +214,9 @@ def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
         if provided.problem:
             sys.stderr.write(f"Warning: {provided.path} left out: {provided.problem}\n")
     found = " (its worktree was there already)" if made.was_there else ""
-    _print([f"{made.workstream.slug}: {made.workstream.branch} in {made.workstream.path}{found}"])
+    slug = made.workstream.slug
+    _print([f"{slug}: {made.workstream.branch} in {made.workstream.path}{found}"])
+    _print(f"{slug}: {lease.variable}={lease.value}" for lease in made.leases)
     return ExitCode.OK
 
 
@@ -208,20 +249,25 @@ def _list(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
 def _status(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli import ws_tables
     from agentos.cli.texts import say_json
-    from agentos.workstreams.leases import WorkstreamLeases
     from agentos.workstreams.state import select_slugs
 
     slugs = select_slugs(arguments.slugs, project.refreshed())
     overviews = project.overview(slugs)
     entries = project.registry.history()
     histories = {slug: [entry for entry in entries if entry.get("slug") == slug] for slug in slugs}
-    leases = WorkstreamLeases(project.repository.project_dir)
+    leases = {slug: project.leases.held(slug) for slug in slugs}
     if arguments.json:
-        say_json([ws_tables.as_json(each) | {"history": histories[each.workstream.slug]} for each in overviews])
+        say_json(
+            [
+                ws_tables.as_json(each) | ws_tables.more_json(leases[slug], histories[slug])
+                for each in overviews
+                if (slug := each.workstream.slug)
+            ]
+        )
         return ExitCode.OK
     for overview in overviews:
         slug = overview.workstream.slug
-        _print(ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], leases.held_by(slug)))
+        _print(ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], leases[slug]))
     return ExitCode.OK
 
 
@@ -257,6 +303,18 @@ def _change(patterns: Sequence[str], project: ProjectWorkstreams, request: Reque
     changed = project.apply(slugs, request)
     _print(f"{each.slug}: {state_words(each.state)}" for each in changed)
     return ExitCode.OK
+
+
+def _lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_leases
+
+    return ws_leases.lease(arguments, project)
+
+
+def _release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli import ws_leases
+
+    return ws_leases.release(arguments, project)
 
 
 def _remove(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:

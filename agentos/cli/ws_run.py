@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.cli import dry_run
+from agentos.cli import dry_run, merging
 from agentos.cli.drafting import choose_models
 from agentos.cli.options import capped
 from agentos.cli.run import check_graph_spec, workflow_name
 from agentos.cli.ws_tables import result_lines
 from agentos.errors import ExitCode, UsageError
 from agentos.settings import load_settings
-from agentos.workflows.implementation.pending import find_conflicts
+from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.issue.filing import TOKEN_VARIABLES
 from agentos.workflows.parallel import host
 from agentos.workflows.plan import Plan, make_plan
@@ -48,6 +48,8 @@ class _Prepared:
     route: Route
     skipped: Sequence[tuple[str, str]] = ()
     """Workstreams with nothing to do, and why."""
+    conflicts: Conflicts | None = None
+    """How the workstreams get in each other's way; None where no design is implemented."""
 
 
 def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
@@ -74,22 +76,16 @@ def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Seq
     prepared = _prepare(arguments, project, chosen)
     if arguments.dry_run:
         _note(warnings)
-        return dry_run.show(
-            prepared.plan,
-            prepared.workflow,
-            project.project_dir,
-            parallel=parallel,
-            fresh=arguments.fresh,
-            as_json=arguments.json,
-            skipped=prepared.skipped,
-        )
+        return _show_dry_run(arguments, project, prepared, parallel)
     if not prepared.plan.items:
         _note(f"{slug}: {why}" for slug, why in prepared.skipped)
+        _finish_branches(arguments, project, prepared, chosen)
         return ExitCode.OK
     environment = _environment(arguments, project)
     for workstream in chosen:
         if workstream.path is None:
             project.restore_worktree(workstream)
+    prepared = replace(prepared, plan=_with_leases(prepared.plan, project))
     slugs = [item.id for item in prepared.plan.items]
     batch = Batch(
         project.registry,
@@ -99,22 +95,84 @@ def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Seq
         completes=prepared.route.completes,
     )
     warnings += [f"{slug} left alone: {why}" for slug, why in prepared.skipped]
-    exit_code = batch.run(_request(arguments, project, prepared, parallel, warnings, environment))
+    if prepared.conflicts is not None:
+        warnings += merging.overlap_warnings(prepared.conflicts, "", is_allowed=arguments.allow_overlap)
+    try:
+        exit_code = batch.run(_request(arguments, project, prepared, parallel, warnings, environment))
+    finally:
+        project.end_leases()
     _tell(batch.results(), as_json=arguments.json)
+    if exit_code != ExitCode.INTERRUPTED:
+        _finish_branches(arguments, project, prepared, chosen)
     return exit_code
+
+
+def _show_dry_run(
+    arguments: argparse.Namespace, project: ProjectWorkstreams, prepared: _Prepared, parallel: int
+) -> int:
+    conflicts = prepared.conflicts
+    return dry_run.show(
+        prepared.plan,
+        prepared.workflow,
+        project.project_dir,
+        parallel=parallel,
+        fresh=arguments.fresh,
+        as_json=arguments.json,
+        skipped=prepared.skipped,
+        notes=merging.dry_run_notes(conflicts, "") if conflicts else (),
+        details=merging.dry_run_details(conflicts) if conflicts else None,
+    )
+
+
+def _finish_branches(
+    arguments: argparse.Namespace, project: ProjectWorkstreams, prepared: _Prepared, chosen: Sequence[Workstream]
+) -> None:
+    """Say how the branches merge, and publish them if asked to: those implemented before too."""
+    if prepared.conflicts is None:
+        return
+    run = merging.CodeRun(
+        project_dir=project.project_dir,
+        settings=project.settings,
+        titles=merging.titles_of(prepared.plan, prepared.skipped),
+        bases={each.slug: each.base for each in chosen},
+        pushes=arguments.push,
+        opens_pull_requests=arguments.pr,
+        is_json=arguments.json,
+    )
+    merging.show_branches(run, prepared.conflicts.merge_order)
+    merging.publish_all(run)
 
 
 def _prepare(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream]) -> _Prepared:
     route = choose_route(arguments.mode, arguments.steps)
+    if (arguments.push or arguments.pr) and (arguments.graph or not route.completes):
+        raise UsageError("--push and --pr publish what is implemented: leave them out, or use --mode execute")
     if arguments.graph:
         return _prepare_graph(arguments.graph, project, chosen, route)
     workflow = route.workflow()
     work = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh)
     plan = make_plan(work.items)
-    if route.completes:
+    conflicts = find_conflicts(plan) if route.completes else None
+    if conflicts is not None and not arguments.allow_overlap:
         # Designs that change the same file wait for each other: their branches would not merge.
-        plan = replace(plan, exclusive=find_conflicts(plan).rivals())
-    return _Prepared(plan=plan, workflow=workflow.name, graph=workflow.graph, route=route, skipped=work.skipped)
+        plan = replace(plan, exclusive=conflicts.rivals())
+    return _Prepared(
+        plan=plan,
+        workflow=workflow.name,
+        graph=workflow.graph,
+        route=route,
+        skipped=work.skipped,
+        conflicts=conflicts,
+    )
+
+
+def _with_leases(plan: Plan, project: ProjectWorkstreams) -> Plan:
+    """Each item with the ports and names of its workstream, also those declared since it was made."""
+    items = []
+    for item in plan.items:
+        project.lease(item.id)
+        items.append(replace(item, environment={**item.environment, **project.leases.environment(item.id)}))
+    return replace(plan, items=tuple(items))
 
 
 def _prepare_graph(graph: str, project: ProjectWorkstreams, chosen: Sequence[Workstream], route: Route) -> _Prepared:
@@ -137,8 +195,11 @@ def _environment(arguments: argparse.Namespace, project: ProjectWorkstreams) -> 
         "AGENTOS_DRAFTER": arguments.drafter,
         "AGENTOS_REVIEWER": arguments.reviewer,
         "AGENTOS_CODER": arguments.coder,
+        "AGENTOS_MAX_ROUNDS": arguments.max_rounds,
+        "AGENTOS_IMPLEMENTATION__MAX_ROUNDS": arguments.max_rounds,
+        "AGENTOS_IMPLEMENTATION__COMMITS": arguments.commits,
     }
-    environment |= {name: value for name, value in flags.items() if value}
+    environment |= {name: str(value) for name, value in flags.items() if value}
     if arguments.graph:
         return environment
     drafter, reviewer = choose_models(load_settings(project.project_dir, environment))

@@ -9,6 +9,7 @@ from typing import Any
 from agentos.reporters.words import duration, one_line, outcome_words
 from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Overview, Proposal
+from agentos.workstreams.leases import Lease
 from agentos.workstreams.state import Failed, Paused, Running, State, status_word
 
 _HEADINGS = ("SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE", "LAST EVENT", "TEXT")
@@ -57,7 +58,7 @@ def _dashboard_row(overview: Overview, node: str) -> tuple[str, ...]:
     )
 
 
-def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], held: Mapping[str, str]) -> list[str]:
+def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], leases: Sequence[Lease]) -> list[str]:
     """Everything about one workstream."""
     workstream, losses = overview.workstream, overview.losses
     facts = [
@@ -67,11 +68,17 @@ def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], held:
         ("worktree", str(workstream.path) if workstream.path else "missing: the next run makes it again"),
         ("size", size_words(overview.size_bytes)),
         ("open work", losses.words() if losses and not losses.is_nothing else ""),
-        ("holds", ", ".join(f"{one_line(purpose)} {one_line(name)}" for purpose, name in sorted(held.items()))),
+        ("holds", ", ".join(f"{lease.variable}={lease.value}" for lease in leases)),
         ("text", one_line(workstream.text)),
     ]
     lines = [workstream.slug, *(f"  {name}: {value}" for name, value in facts if value)]
     return [*lines, *(f"  {_history_line(entry)}" for entry in history)]
+
+
+def lease_lines(leases: Sequence[Lease]) -> list[str]:
+    """One lease a line."""
+    rows = [(lease.slug, lease.variable, lease.kind, lease.value) for lease in leases]
+    return fitted([("SLUG", "VARIABLE", "KIND", "VALUE"), *rows], 1_000_000)
 
 
 def _distance(overview: Overview) -> str:
@@ -135,6 +142,12 @@ def as_json(overview: Overview) -> dict[str, Any]:
         "changed_at": workstream.changed_at.isoformat(),
         "last_event": workstream.last_event,
     }
+
+
+def more_json(leases: Sequence[Lease], history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `status` adds to `as_json`."""
+    held = {lease.variable: lease.as_json()["value"] for lease in leases}
+    return {"leases": held, "history": list(history)}
 
 
 def _state_details(state: State) -> dict[str, Any]:

@@ -19,6 +19,7 @@ _BEGIN = "<!-- agentos:approval "
 _END = "<!-- agentos:approval:end -->"
 _APPROVED = "Approved"
 _EDITED_BLOCK = "the approval block was edited"
+_ADDED_AFTER = "text was added after the approval block"
 _STATUS_FIELD = re.compile(r"[^:]{0,40}\bstatus[ \t*_]*:[*_]*[ \t]*(?P<value>.*?)[ \t]*(?:<!--.*)?", re.IGNORECASE)
 _STATUS_CELL = re.compile(r"[ \t]*\|[^|]{0,40}\bstatus\b[^|]*\|[ \t]*(?P<value>[^|]*?)[ \t]*\|[ \t]*", re.IGNORECASE)
 
@@ -106,7 +107,7 @@ def verify_approval(text: str) -> Intact | Changed | Absent:
     """Whether a document is exactly what was approved. Status and approval block count too: neither can hide text."""
     body, block = _split(_normal(text))
     if not block:
-        return Absent()
+        return Changed(_ADDED_AFTER) if _has_text_after_block(body) else Absent()
     approval = _read_block(block)
     if approval is None or _block(approval) != block:
         return Changed(_EDITED_BLOCK)
@@ -141,6 +142,13 @@ def _split(text: str) -> tuple[str, str]:
     if start < 0 or not stripped.endswith(f"\n{_END}"):
         return text, ""
     return text[:start], stripped[start + 1 :]
+
+
+def _has_text_after_block(text: str) -> bool:
+    """Whether an approval ended the text once: people add to a document at its end."""
+    end = text.rfind(f"\n{_END}\n")
+    start = text.rfind(f"\n{_BEGIN}{{", 0, max(end, 0))
+    return start >= 0 and _read_block(text[start + 1 : end]) is not None
 
 
 def _block(approval: ApprovalInfo) -> str:

@@ -18,6 +18,8 @@ from agentos.keys.redaction import Redactor
 from agentos.paths import checkpoints_dir
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
+_ROOM_BYTES = 1 << 20
+"""Less room than this is a full disk, whatever still fits."""
 _NODE_PATH_PREFIX = "~__pregel_pull, "
 
 # The write-ahead log, as https://www.sqlite.org/fileformat2.html#walformat has it.
@@ -57,6 +59,20 @@ def remove(db_path: Path) -> None:
     """The database first: without it the side files mean nothing."""
     for suffix in ("", *_SIDE_FILES):
         Path(f"{db_path}{suffix}").unlink(missing_ok=True)
+
+
+def can_keep(db_path: Path) -> bool:
+    """Whether a database there could grow by a step: its disk takes writes and has room."""
+    import tempfile  # noqa: PLC0415  Nearly no run comes here.
+
+    try:
+        with tempfile.TemporaryFile(dir=db_path.parent) as probe:
+            probe.write(bytes(_ROOM_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError:
+        return False
+    return True
 
 
 def set_aside(db_path: Path) -> Path:

@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,12 +113,14 @@ def _import_target(target: str, search_dir: Path) -> Any:
         raise UsageError(f"--graph: no file {target!r} in {search_dir}.")
     # The file's folder is importable, as it is for `python PATH.py`.
     sys.path.insert(0, str(path.parent.resolve()))
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+    # A file called like a module that is loaded already, `select.py` or `json.py`, must not take its place.
+    name = f"graph_{path.stem}" if path.stem in sys.modules else path.stem
+    specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
         raise UsageError(f"--graph: {target!r} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(specification)
     # Registered before it runs: pickles, dataclasses and type hints look modules up by name.
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     specification.loader.exec_module(module)
     return module
 
@@ -130,6 +132,11 @@ def _as_graph(value: Any, spec: str) -> AnyGraph:
         except TypeError as error:
             raise UsageError(f"--graph {spec!r}: the function must take no arguments ({error}).") from error
     if isinstance(value, CompiledStateGraph):
+        if value.interrupt_before_nodes or value.interrupt_after_nodes:
+            raise UsageError(
+                f"--graph {spec!r} is compiled with interrupt_before or interrupt_after, which would be lost. "
+                "Call interrupt() in a node instead: its item then waits for `agentos review`."
+            )
         value = value.builder
     if not isinstance(value, StateGraph):
         raise UsageError(f"--graph {spec!r} is {type(value).__name__}, not a LangGraph StateGraph.")
@@ -209,8 +216,19 @@ class Execution:
 
 
 def _has_async_nodes(graph: AnyGraph) -> bool:
-    runnables: Iterator[Any] = (node.runnable for node in graph.nodes.values())
-    return any(getattr(r, "afunc", None) is not None and getattr(r, "func", None) is None for r in runnables)
+    """Whether anything in it can only be awaited: a node, a choice between nodes, a part of a subgraph."""
+    paths = [branch.path for branches in graph.branches.values() for branch in branches.values()]
+    return any(map(_is_async_only, [*(node.runnable for node in graph.nodes.values()), *paths]))
+
+
+def _is_async_only(runnable: Any) -> bool:
+    if isinstance(runnable, CompiledStateGraph):
+        return _has_async_nodes(runnable.builder)
+    if getattr(runnable, "afunc", None) is not None and getattr(runnable, "func", None) is None:
+        return True
+    # LangChain's ways to put runnables together: one after the other, side by side, one with settings.
+    parts = [*getattr(runnable, "steps", ()), *getattr(runnable, "steps__", {}).values()]
+    return any(map(_is_async_only, [*parts, *([runnable.bound] if hasattr(runnable, "bound") else [])]))
 
 
 def read_saved_state(connection: sqlite3.Connection, item_id: str) -> None:

@@ -379,6 +379,8 @@ class _Output:
         for sink in self._sinks:
             sink.flush(_FLUSH_AFTER_STOP_SECONDS if is_stopping else None)
             sink.close()
+            if sink.fault:
+                sys.stderr.write(f"agentos: error: cannot write the output: {sink.fault}. The run was stopped.\n")
 
 
 class _LiveConsole:

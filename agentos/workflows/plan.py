@@ -78,7 +78,7 @@ def parse_items(lines: Iterable[str], source: str) -> list[Item]:
 
 def _parse_item(line: str, where: str) -> Item:
     try:
-        data = json.loads(line)
+        data = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         # A ValueError that is no JSONDecodeError: a number with more digits than Python converts.
         raise UsageError(f"{where}: not valid JSON ({error}). Each line is one object with an id.") from None
@@ -99,6 +99,16 @@ def _parse_item(line: str, where: str) -> Item:
         priority=_expect(data.get("priority", 0), int, "priority", where),
         depends_on=_identifiers(_expect(data.get("depends_on", []), list, "depends_on", where), where),
     )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Python would keep the last of two equal keys in silence."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in made if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return made
 
 
 def _is_deeper_than(levels: int, value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from agentos.workflows import checkpoint
 from agentos.workflows.implementation.records import record_path
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workstreams.git import Git, GitError
-from agentos.workstreams.leases import WorkstreamLeases
-from agentos.workstreams.losses import Losses, find_losses
+from agentos.workstreams.leases import Lease, WorkstreamLeases, check_variable
+from agentos.workstreams.losses import Losses
 from agentos.workstreams.provisioning import ProvidedFile, provide_files
 from agentos.workstreams.registry import Registry, refuse_taken
 from agentos.workstreams.state import (
@@ -33,7 +34,6 @@ from agentos.workstreams.state import (
 from agentos.workstreams.worktree import (
     Repository,
     Worktree,
-    WouldLoseWorkError,
     branch_of,
     read_origin,
     size_on_disk,
@@ -49,6 +49,7 @@ class Made:
 
     workstream: Workstream
     provided: tuple[ProvidedFile, ...]
+    leases: tuple[Lease, ...]
     was_there: bool
     """Its worktree was there already, made by hand or by a command that was cut short."""
 
@@ -107,7 +108,21 @@ class ProjectWorkstreams:
     def refreshed(self) -> Mapping[str, Workstream]:
         """All workstreams, after the registry has learnt from git and from the process table."""
         self.registry.reconcile(self.repository)
+        self.end_leases()
         return self.registry.workstreams()
+
+    @property
+    def leases(self) -> WorkstreamLeases:
+        """What the workstreams of this project hold."""
+        return WorkstreamLeases(self.repository.project_dir)
+
+    def end_leases(self) -> None:
+        """A lease lasts as long as somebody can use it: not for completed ones, nor without a worktree."""
+        # Leases that cannot be read are told of where somebody asks for them; all the rest goes on without.
+        with contextlib.suppress(UsageError):
+            self.leases.release_all_but(
+                lambda: {slug for slug, each in self.registry.workstreams().items() if not _why_no_lease(each)}
+            )
 
     def new(self, slug: str, text: str, *, base: str = "HEAD", copy: Sequence[str] = ()) -> Made:
         """A worktree on branch `agentos/{slug}`, with its configuration files, registered as active."""
@@ -116,6 +131,7 @@ class ProjectWorkstreams:
             raise UsageError(f"workstream {slug} needs a text: say what is to be done")
         if len(text) > LONGEST_TEXT:
             raise UsageError(f"the text of {slug} has {len(text)} characters, at most {LONGEST_TEXT}: shorten it")
+        self._lease_variables()
         refuse_taken(slug, self.refreshed())
         wanted = (*self.settings.workstreams.copy, *copy)
         created = self.repository.create(slug, base=base, files=wanted)
@@ -125,7 +141,29 @@ class ProjectWorkstreams:
             provided += provide_files(self.repository.project_dir, worktree.path, worktree.git(), linked, link=True)
         with self.registry.change() as changes:
             workstream = changes.add(slug, text, path=worktree.path, base=created.origin.base)
-        return Made(workstream, provided, created.was_there)
+        return Made(workstream, provided, self.lease(slug), created.was_there)
+
+    def lease(self, slug: str, *, ports: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[Lease, ...]:
+        """Ports and names for these variables and those that the project's settings declare; held ones stay.
+
+        UsageError when the workstream cannot hold any, or nothing is left.
+        """
+        ports, names = self._lease_variables(ports, names)
+        reason = _why_no_lease(self.registry.workstreams()[slug])
+        if reason and (ports or names):
+            raise UsageError(f"{slug} cannot hold ports or names: {reason}")
+        leases = self.leases
+        return (*(leases.port(slug, each) for each in ports), *(leases.name(slug, each) for each in names))
+
+    def _lease_variables(
+        self, ports: Sequence[str] = (), names: Sequence[str] = ()
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        declared = self.settings.workstreams
+        ports = tuple(dict.fromkeys((*declared.ports, *ports)))
+        names = tuple(dict.fromkeys((*declared.names, *names)))
+        for variable in (*ports, *names):
+            check_variable(variable)
+        return ports, names
 
     def restore_worktree(self, workstream: Workstream) -> None:
         """Make the worktree again that somebody deleted; its branch has what was committed."""
@@ -135,7 +173,9 @@ class ProjectWorkstreams:
     def apply(self, slugs: Sequence[str], request: Request) -> tuple[Workstream, ...]:
         """Move all of them on, or none: InvalidTransitionError names the first that cannot."""
         with self.registry.change() as changes:
-            return tuple(changes.apply(slug, request) for slug in slugs)
+            changed = tuple(changes.apply(slug, request) for slug in slugs)
+        self.end_leases()
+        return changed
 
     def overview(self, slugs: Sequence[str], *, with_size: bool = True) -> tuple[Overview, ...]:
         """What there is to know about each, in the order given."""
@@ -151,7 +191,7 @@ class ProjectWorkstreams:
 
     def _look(self, workstream: Workstream, worktree: Worktree | None, *, with_size: bool) -> Overview:
         try:
-            losses = self._losses(workstream, worktree)
+            losses = self.repository.losses(workstream.slug, worktree, base=workstream.base)
             if worktree is None or workstream.path is None:
                 head = self.repository.git.resolve(workstream.branch) or ""
                 return Overview(workstream, head=head, losses=losses)
@@ -162,34 +202,21 @@ class ProjectWorkstreams:
         size = size_on_disk(workstream.path) if with_size else None
         return Overview(workstream, ahead, behind, size, worktree.head, losses)
 
-    def _losses(self, workstream: Workstream, worktree: Worktree | None) -> Losses | None:
-        """Also for a branch whose worktree is gone: its commits are work too."""
-        if worktree is not None:
-            return None if worktree.is_half_made else self.repository.losses(worktree)
-        git = self.repository.git
-        if git.resolve(f"refs/heads/{workstream.branch}") is None:
-            return None
-        into = workstream.base if git.resolve(workstream.base) else "HEAD"
-        nowhere = Git(self.repository.path_for(workstream.slug))
-        return find_losses(git, nowhere, workstream.branch, into)
-
     def remove(self, slug: str, *, force: bool = False) -> Removed:
         """Worktree, branch, checkpoints and leases. Refused with what would be lost, unless `force`."""
-        workstream = self.registry.workstreams()[slug]
+        (slug,) = select_slugs([slug], known := self.registry.workstreams())
+        workstream = known[slug]
         if isinstance(workstream.state, Running):
             raise InvalidTransitionError(
                 f"{slug} is not removed: run {workstream.state.run_id} works on it; wait for it, or stop it first"
             )
-        losses = self._losses(workstream, self.repository.find(slug))
-        if losses is not None and not losses.is_nothing and not force:
-            raise WouldLoseWorkError(slug, losses)
         tip = self.repository.git.resolve(f"refs/heads/{workstream.branch}")
-        self.repository.remove(slug, force=force, delete_branch=True)
+        losses = self.repository.remove(slug, base=workstream.base, force=force, delete_branch=True)
         with self.registry.change() as changes:
             changes.drop(slug)
-        WorkstreamLeases(self.repository.project_dir).release(slug)
+        self.leases.release(slug)
         self._forget_runs(slug)
-        return Removed(slug, workstream.branch, tip, losses if losses and not losses.is_nothing else None)
+        return Removed(slug, workstream.branch, tip, losses)
 
     def _forget_runs(self, slug: str) -> None:
         """A later workstream of the same name must not go on where this one stopped, nor pass for implemented."""
@@ -231,6 +258,12 @@ class ProjectWorkstreams:
             return self.repository.git.resolve(f"refs/heads/{branch_of(slug)}") is not None
         origin = read_origin(worktree)
         return origin is not None and worktree.head != origin.commit
+
+
+def _why_no_lease(workstream: Workstream) -> str:
+    if isinstance(workstream.state, Completed):
+        return "it is completed"
+    return "its worktree is missing; the next run makes it again" if workstream.path is None else ""
 
 
 def _main_checkout(project_dir: Path) -> Path:

@@ -3,88 +3,183 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from agentos.errors import UsageError
-from agentos.paths import home_dir, project_key
+from agentos.paths import home_dir
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workstreams.filelock import locked
 from agentos.workstreams.registry import write_whole
 
 DEFAULT_PORTS: Final = range(20_000, 21_000)
-# Resource ("port:20000", "name:shop_test_a") to its holder: project key, slug, what it is for.
-_Holder: TypeAlias = tuple[str, str, str]
+PORT: Final = "port"
+NAME: Final = "name"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+# A lease must not change how other programs work, nor look like a secret: those are kept from model-written code.
+_NOT_FOR_LEASES: Final = re.compile(
+    r"(?:AGENTOS|GIT|LD|PYTHON).*|PATH|HOME|SHELL|IFS|ENV|.*(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH_SOCK|COOKIE).*",
+    re.IGNORECASE,
+)
+LIST_VARIABLE: Final = "AGENTOS_LEASED_VARIABLES"
+"""Tells a worker which of its variables are leases, for what it starts with a clean environment."""
+# Databases and hosts take no longer names.
+_LONGEST_NAME: Final = 63
+_MOST_NAMESAKES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Something one workstream has for itself, under the name of an environment variable."""
+
+    project: str
+    """The project's directory."""
+    slug: str
+    variable: str
+    kind: str
+    """`port` or `name`."""
+    value: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts, inside its project."""
+        value = int(self.value) if self.kind == PORT else self.value
+        return {"slug": self.slug, "variable": self.variable, "kind": self.kind, "value": value}
 
 
 class WorkstreamLeases:
-    """What the workstreams of one project hold. A lease lasts until its workstream lets go of everything."""
+    """What the workstreams of one project hold. Nobody of any project of this home gets what another one holds."""
 
     def __init__(self, project_dir: Path) -> None:
-        self._project = project_key(project_dir)
+        self._project = str(project_dir.resolve())
         self._path = home_dir() / "workstreams" / "leases.json"
 
-    def port(self, slug: str, purpose: str, *, ports: range = DEFAULT_PORTS) -> int:
+    def port(self, slug: str, variable: str, *, ports: range = DEFAULT_PORTS) -> Lease:
         """A port nobody else holds or listens on; the same one when asked again. UsageError if none is left."""
-        candidates = (f"port:{port}" for port in ports)
-        return int(self._lease(slug, purpose, candidates, lambda resource: _can_listen(int(resource[5:])))[5:])
+        return self._lease(slug, variable, PORT, (str(port) for port in ports), lambda port: _is_free(int(port)))
 
-    def name(self, slug: str, purpose: str, *, prefix: str) -> str:
-        """A name nobody else holds, such as a database's: the prefix and the slug, with a number if that is taken."""
-        stem = f"name:{sanitize_identifier(prefix)}_{sanitize_identifier(slug)}"
-        candidates = (stem if number == 1 else f"{stem}_{number}" for number in range(1, 1000))
-        return self._lease(slug, purpose, candidates, lambda resource: True)[5:]
+    def name(self, slug: str, variable: str) -> Lease:
+        """A name nobody else holds, such as a database's: `test_db_issue_12`, with a number if that is taken."""
+        stem = f"{variable}_{slug}".lower().replace("-", "_")
+        names = (_numbered(stem, number) for number in range(1, _MOST_NAMESAKES))
+        return self._lease(slug, variable, NAME, names, lambda _: True)
 
-    def held_by(self, slug: str) -> dict[str, str]:
-        """Purpose to resource."""
-        held = _read(self._path)
-        return {holder[2]: resource for resource, holder in held.items() if holder[:2] == (self._project, slug)}
+    def held(self, slug: str | None = None) -> tuple[Lease, ...]:
+        """What the project holds, or one workstream of it; by slug and variable."""
+        found = [lease for lease in _read(self._path) if lease.project == self._project]
+        return tuple(sorted(_of(found, slug), key=lambda lease: (lease.slug, lease.variable)))
 
-    def release(self, slug: str) -> None:
-        """Give back everything a workstream holds."""
+    def environment(self, slug: str) -> dict[str, str]:
+        """A workstream's leases as its runs get them."""
+        variables = {lease.variable: lease.value for lease in self.held(slug)}
+        return {**variables, LIST_VARIABLE: ",".join(variables)} if variables else {}
+
+    def release(self, slug: str, variables: Collection[str] | None = None) -> tuple[Lease, ...]:
+        """Give back what a workstream holds, everything unless `variables` are named. Returns what was given back."""
+        return self._drop(lambda lease: lease.slug == slug and (variables is None or lease.variable in variables))
+
+    def release_all_but(self, living: Callable[[], Collection[str]]) -> tuple[Lease, ...]:
+        """Give back what workstreams hold that are no more.
+
+        `living` is asked under the lock: whoever leases something has registered its workstream before.
+        """
+        if not self.held():
+            return ()
         with self._changing() as held:
-            for resource in [name for name, holder in held.items() if holder[:2] == (self._project, slug)]:
-                del held[resource]
+            slugs = living()
+            return _take_out(held, lambda lease: lease.project == self._project and lease.slug not in slugs)
 
-    def _lease(self, slug: str, purpose: str, candidates: Iterator[str], is_usable: Callable[[str], bool]) -> str:
-        holder = (self._project, sanitize_identifier(slug), purpose)
+    def _drop(self, is_unwanted: Callable[[Lease], bool]) -> tuple[Lease, ...]:
         with self._changing() as held:
-            for resource, other in held.items():
-                if other == holder:
-                    return resource
-            for resource in candidates:
-                if resource not in held and is_usable(resource):
-                    held[resource] = holder
-                    return resource
-        raise UsageError(f"no free {purpose} for {slug}: remove workstreams that are done, or allow a wider range")
+            return _take_out(held, lambda lease: lease.project == self._project and is_unwanted(lease))
+
+    def _lease(
+        self, slug: str, variable: str, kind: str, values: Iterable[str], is_usable: Callable[[str], bool]
+    ) -> Lease:
+        slug = sanitize_identifier(slug)
+        check_variable(variable)
+        with self._changing() as held:
+            for lease in held:
+                if (lease.project, lease.slug, lease.variable) == (self._project, slug, variable):
+                    if lease.kind != kind:
+                        raise UsageError(f"{variable} of {slug} is a {lease.kind} already: release it first")
+                    return lease
+            # A project that was deleted cannot give back what it held.
+            _take_out(held, lambda lease: not Path(lease.project).is_dir())
+            taken = {lease.value for lease in held if lease.kind == kind}
+            for value in values:
+                if value not in taken and is_usable(value):
+                    held.append(Lease(self._project, slug, variable, kind, value))
+                    return held[-1]
+        raise UsageError(f"no {kind} is left for {variable} of {slug}: give some back with `agentos ws release SLUG`")
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, _Holder]]:
+    def _changing(self) -> Iterator[list[Lease]]:
         with locked(self._path.with_suffix(".lock")):
             held = _read(self._path)
-            before = dict(held)
+            before = list(held)
             yield held
             if held != before:
-                write_whole(self._path, json.dumps(held, indent=1))
+                write_whole(self._path, json.dumps([asdict(lease) for lease in held], indent=1))
 
 
-def _read(path: Path) -> dict[str, _Holder]:
+def check_variable(variable: str) -> None:
+    """UsageError unless it can name a lease: a variable of the environment that means nothing to us."""
+    if not _VARIABLE.fullmatch(variable):
+        raise UsageError(f"{variable!r} cannot name a lease: use a variable's name, like WEB_PORT")
+    if _NOT_FOR_LEASES.fullmatch(variable):
+        raise UsageError(f"{variable} cannot name a lease: it has a meaning to other programs, or a secret's name")
+
+
+def leased_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables in a worker's environment that are leases of its workstream (pure)."""
+    return tuple(name for name in environment.get(LIST_VARIABLE, "").split(",") if name in environment)
+
+
+def _of(leases: Iterable[Lease], slug: str | None) -> Iterator[Lease]:
+    return (lease for lease in leases if slug is None or lease.slug == slug)
+
+
+def _take_out(held: list[Lease], is_unwanted: Callable[[Lease], bool]) -> tuple[Lease, ...]:
+    taken = tuple(lease for lease in held if is_unwanted(lease))
+    held[:] = [lease for lease in held if lease not in taken]
+    return taken
+
+
+def _numbered(stem: str, number: int) -> str:
+    suffix = f"_{number}" if number > 1 else ""
+    return stem[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def _read(path: Path) -> list[Lease]:
     try:
-        record = json.loads(path.read_text())
-        return {str(resource): (str(a), str(b), str(c)) for resource, (a, b, c) in record.items()}
+        return [Lease(**record) for record in json.loads(path.read_text())]
     except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError) as error:
+        return []
+    except (ValueError, TypeError) as error:
         raise UsageError(f"{path} is not readable ({error}): move it away, leases are then made anew") from error
 
 
-def _can_listen(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+def _is_free(port: int) -> bool:
+    """Whether nobody on this machine has the port, on whatever address."""
+    return _can_bind(socket.AF_INET, "0.0.0.0", port) and _can_bind(socket.AF_INET6, "::", port)
+
+
+def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
+    try:
+        probe = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        return True  # The machine does not speak this family, so nobody listens there.
+    with probe:
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+            probe.bind((address, port))
+        except OSError as error:
+            return error.errno == errno.EADDRNOTAVAIL
     return True

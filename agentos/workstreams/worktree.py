@@ -129,21 +129,31 @@ class Repository:
 
     def worktrees(self) -> tuple[Worktree, ...]:
         """All linked worktrees, also those made by hand and those whose directory is gone; not the main checkout."""
-        listing = self._listing()
+        try:
+            return self._listed()
+        except GitError:
+            # One record that is just being written or deleted makes git give up on all of them.
+            with self._lock():
+                return self._listed_alone()
+
+    def _listed(self) -> tuple[Worktree, ...]:
+        listing = self.git.run("worktree", "list", "--porcelain", "-z").stdout
         return tuple(parse_worktree_list(listing, _git_dirs(self.common_dir)))
 
-    def _listing(self) -> str:
-        """What git lists. A record that is half written makes git give up on all of them.
+    def _listed_alone(self) -> tuple[Worktree, ...]:
+        """The same for the holder of the lock: nobody but the user's own git can get in between.
 
-        While another git adds or removes a worktree that passes in an instant; what a killed one left so is removed.
+        That passes in an instant; a record that a killed git left half written is removed.
         """
-        for pause_seconds in (*_LIST_PAUSES_SECONDS, None):
+        for pause_seconds in _LIST_PAUSES_SECONDS:
             try:
-                return self.git.run("worktree", "list", "--porcelain", "-z").stdout
+                return self._listed()
+            except GitError:
+                time.sleep(pause_seconds)
+        while True:
+            try:
+                return self._listed()
             except GitError as error:
-                if pause_seconds is not None:
-                    time.sleep(pause_seconds)
-                    continue
                 unreadable = _UNREADABLE_RECORD.search(error.stderr_tail)
                 if unreadable is None:
                     raise
@@ -151,27 +161,36 @@ class Repository:
                 if _lock_words(admin_dir) != _HALF_MADE:
                     raise
                 shutil.rmtree(admin_dir)
-        return self._listing()
 
     def find(self, slug: str) -> Worktree | None:
         """The worktree of a workstream, wherever it was moved to."""
-        branch = branch_of(slug)
-        return next((worktree for worktree in self.worktrees() if worktree.branch == branch), None)
+        return self._find_in(self.worktrees(), slug)
 
-    def repair_moved(self, worktrees: Sequence[Worktree] | None = None) -> tuple[Path, ...]:
+    @staticmethod
+    def _find_in(worktrees: Sequence[Worktree], slug: str) -> Worktree | None:
+        return next((worktree for worktree in worktrees if worktree.branch == branch_of(slug)), None)
+
+    def repair_moved(self) -> tuple[Path, ...]:
         """Tell git about worktrees of ours that were moved with plain `mv` to a place next to where they were."""
-        repaired = []
-        for worktree in self.worktrees() if worktrees is None else worktrees:
-            is_lost = worktree.slug is not None and not worktree.path.exists()
-            if is_lost and (new_path := self._moved_to(worktree)) is not None:
-                self.git.run("worktree", "repair", str(new_path))
-                repaired.append(new_path)
-        return tuple(repaired)
+        if not self._moved(self.worktrees()):
+            return ()
+        with self._lock():
+            return self._repair_moved_alone(self._listed_alone())
+
+    def _repair_moved_alone(self, worktrees: Sequence[Worktree]) -> tuple[Path, ...]:
+        moved = self._moved(worktrees)
+        for new_path in moved:
+            self.git.run("worktree", "repair", str(new_path))
+        return moved
+
+    def _moved(self, worktrees: Sequence[Worktree]) -> tuple[Path, ...]:
+        lost = [worktree for worktree in worktrees if worktree.slug is not None and not worktree.path.exists()]
+        return tuple(new_path for worktree in lost if (new_path := self._moved_to(worktree)) is not None)
 
     def _moved_to(self, worktree: Worktree) -> Path | None:
         for directory in dict.fromkeys((self.worktrees_dir, worktree.path.parent)):
             for candidate in sorted(directory.glob("*")) if directory.is_dir() else ():
-                # Hidden ones are on their way out: see `_remove_worktree`.
+                # Hidden ones are on their way out: see `_put_away`.
                 if not candidate.name.startswith(".") and _points_to(candidate / ".git", worktree.git_dir):
                     return candidate
         return None
@@ -185,10 +204,10 @@ class Repository:
         """
         with self._lock():
             # Others wait for the lock meanwhile: git is asked for its list once, and again only if that was wrong.
-            worktrees = self.worktrees()
-            if self.repair_moved(worktrees):
-                worktrees = self.worktrees()
-            worktree = next((each for each in worktrees if each.branch == branch_of(slug)), None)
+            worktrees = self._listed_alone()
+            if self._repair_moved_alone(worktrees):
+                worktrees = self._listed_alone()
+            worktree = self._find_in(worktrees, slug)
             was_there = worktree is not None and self._is_whole(worktree)
             if worktree is None or not was_there:
                 self._clear_remains(slug, worktrees)
@@ -201,29 +220,40 @@ class Repository:
         _write_origin(worktree, origin)
         return Created(worktree, origin, provided, was_there)
 
-    def losses(self, worktree: Worktree, *, into: str | None = None) -> Losses:
-        """What removing the worktree and its branch would lose, `into` being where its work should be merged."""
-        return find_losses(self.git, worktree.git(), worktree.branch, into or self._merge_target(worktree))
+    def losses(self, slug: str, worktree: Worktree | None, *, base: str = "HEAD") -> Losses | None:
+        """What removing a workstream would lose; None when there is nothing git could be asked about.
+
+        A branch whose worktree is gone holds work too; `base` says where that would have to be merged.
+        """
+        if worktree is not None:
+            is_known = not worktree.is_half_made
+            return self._worktree_losses(worktree) if is_known else None
+        if self.git.resolve(f"refs/heads/{branch_of(slug)}") is None:
+            return None
+        into = base if self.git.resolve(base) else "HEAD"
+        return find_losses(self.git, Git(self.path_for(slug)), branch_of(slug), into)
+
+    def _worktree_losses(self, worktree: Worktree) -> Losses:
+        return find_losses(self.git, worktree.git(), worktree.branch, self._merge_target(worktree))
 
     def remove(
-        self, slug: str, *, into: str | None = None, force: bool = False, delete_branch: bool = False
+        self, slug: str, *, base: str = "HEAD", force: bool = False, delete_branch: bool = False
     ) -> Losses | None:
         """Remove the worktree (and its branch if asked). Returns what was lost with it, None when there was nothing.
 
-        Refused with WouldLoseWorkError unless `force`. Safe to call again after a crash.
+        Refused with WouldLoseWorkError unless `force`. Safe to call again after a crash, and by many at once.
         """
-        worktree = self.find(slug)
-        losses = self.losses(worktree, into=into) if worktree and not worktree.is_half_made else None
-        if losses is not None and not losses.is_nothing and not force:
-            raise WouldLoseWorkError(slug, losses)
-        if worktree is not None and worktree.lock_reason not in (None, _HALF_MADE) and not force:
-            reason = worktree.lock_reason or "no reason given"
-            raise UsageError(f"{slug} is locked by `git worktree lock` ({reason}): unlock it or use --force")
-        if worktree is not None:
-            self._remove_worktree(worktree)
-        _sweep_trash(self.path_for(slug))
-        if delete_branch:
-            self._delete_branch(branch_of(slug))
+        with self._lock():
+            worktree = self._find_in(self._listed_alone(), slug)
+            losses = self.losses(slug, worktree, base=base) if worktree is not None or delete_branch else None
+            if losses is not None and not losses.is_nothing and not force:
+                raise WouldLoseWorkError(slug, losses)
+            if worktree is not None:
+                self._put_away(slug, worktree, force=force)
+            if delete_branch:
+                self._delete_branch(branch_of(slug))
+        # What takes long is done after the lock is given back.
+        _sweep_trash(worktree.path if worktree is not None else self.path_for(slug))
         return losses if losses is not None and not losses.is_nothing else None
 
     def ahead_behind(self, worktree: Worktree, *, of: str | None = None) -> tuple[int, int]:
@@ -240,7 +270,7 @@ class Repository:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """One `git worktree add` or `remove` of a repository at a time: two of them trip over `.git/worktrees`."""
+        """One at a time adds, removes or repairs a worktree of a repository: two trip over `.git/worktrees`."""
         lock_path = home_dir() / "workstreams" / "locks" / f"{project_key(self.common_dir)}.lock"
         with locked(lock_path, timeout_seconds=300.0):
             yield
@@ -311,15 +341,15 @@ class Repository:
         origin = read_origin(worktree)
         return origin.base if origin is not None and self.git.resolve(origin.base) is not None else "HEAD"
 
-    def _remove_worktree(self, worktree: Worktree) -> None:
-        """Out of sight in one step, forgotten by git in the next, then deleted: a crash leaves no half worktree."""
+    def _put_away(self, slug: str, worktree: Worktree, *, force: bool) -> None:
+        """Out of sight in one step, forgotten by git in the next, deleted later: a crash leaves no half worktree."""
+        if worktree.lock_reason not in (None, _HALF_MADE) and not force:
+            reason = worktree.lock_reason or "no reason given"
+            raise UsageError(f"{slug} is locked by `git worktree lock` ({reason}): unlock it or use --force")
         trash_path = worktree.path.with_name(f".{worktree.path.name}.removing-{uuid.uuid4().hex[:8]}")
-        with self._lock():
-            with contextlib.suppress(FileNotFoundError):
-                worktree.path.rename(trash_path)
-            if worktree.git_dir.exists():
-                self.git.run("worktree", "remove", "--force", "--force", str(worktree.path))
-        shutil.rmtree(trash_path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            worktree.path.rename(trash_path)
+        self.git.run("worktree", "remove", "--force", "--force", str(worktree.path))
 
     def _delete_branch(self, branch: str) -> None:
         """Without `git branch -D`, which would also edit the user's configuration file."""

@@ -38,6 +38,7 @@ ITEMS = {
     "unknown dependency": (GOOD + '{"id": "b", "depends_on": ["x"]}\n', ["items.jsonl, line 2", "'x'", "Add it"]),
     "depends on itself": ('{"id": "a", "depends_on": ["a"]}\n', ["a -> a", "Remove"]),
     "same id, other input": (GOOD + '{"id": "good", "input": {"tasks": {}}}\n', ["line 2", "line 1", "another id"]),
+    "the same key twice": (GOOD + '{"id": "a", "id": "b"}\n', ["items.jsonl, line 2", "'id' is there twice"]),
     "nothing in it": ("\n\n", ["no items"]),
     "not text": (b'{"id": "good"}\n\xff\xfe\n', ["items.jsonl, line 2", "not UTF-8"]),
 }
@@ -113,6 +114,8 @@ GRAPHS = {
     "function with arguments": ("flow.py:needs_argument", ["no arguments"]),
     "function that fails": ("flow.py:fails", ["KeyError", "flow.py"]),
     "graph that does not compile": ("flow.py:broken", ["does not compile", "nowhere"]),
+    "gate that would be lost": ("flow.py:gated", ["interrupt_before", "interrupt() in a node"]),
+    "no module at all": ("..flows:graph", ["'..flows' is no module", "PATH.py:ATTR"]),
     "no such module": ("no_such_module:graph", ["no module 'no_such_module'", "PATH.py:ATTR"]),
     "module with a syntax error": ("bad_syntax.py:graph", ["SyntaxError", "bad_syntax.py"]),
     "module that needs another": ("needs_other.py:graph", ["ModuleNotFoundError", "no_such_library"]),
@@ -132,6 +135,7 @@ SOURCES = {
         graph = StateGraph(State)
         graph.add_node("n", lambda state: {})
         graph.add_edge(START, "n")
+        gated = graph.compile(interrupt_before=["n"])
         broken = StateGraph(State)
         broken.add_node("n", lambda state: {})
         broken.add_edge(START, "n")

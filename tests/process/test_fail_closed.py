@@ -132,3 +132,14 @@ def test_an_items_own_full_disk_or_database_error_fails_that_item_alone(sandbox:
     assert sandbox.outcomes() == {"disk": "failed", "database": "failed", "fine": "completed"}
     assert sandbox.endings()["disk"]["error_type"] == "OSError"
     assert sandbox.endings()["database"]["error_type"] == "OperationalError"
+
+
+def test_a_checkpoint_that_one_item_alone_cannot_write_is_that_items_fault(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("limited", n2="limit_files 1000"), item("fine"))
+
+    done = sandbox.run()
+
+    assert done.code == 1
+    assert "FAULT" not in done.stdout
+    assert sandbox.outcomes() == {"limited": "failed", "fine": "completed"}
+    assert "cannot write the checkpoint" in sandbox.endings()["limited"]["reason"]

@@ -50,6 +50,19 @@ def test_a_failing_async_node_fails_its_item_with_its_own_traceback(sandbox: San
     assert "journal.py" in ending["traceback"]
 
 
+def test_what_has_to_be_awaited_may_be_anywhere_in_the_graph(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a"))
+
+    done = sandbox.run(graph="graphs/kinds.py:awaited_in_parts")
+
+    assert done.code == 0, done.stdout
+    assert [note for note in sandbox.notes() if note.endswith(" end")] == [
+        "a first end",
+        "a deep end",
+        "a chained end",
+    ]
+
+
 def test_a_pydantic_state_is_validated_and_an_invalid_input_fails_its_item_alone(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "good", "input": {"count": 1}}, {"id": "bad", "input": {"count": "many"}})
 

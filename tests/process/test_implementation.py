@@ -7,13 +7,14 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from designs import SECRET, Designs
+from designs import SECRET, Designs, create, replace
 from harness import Finished, Started, of_type
 
 pytestmark = pytest.mark.timeout(300)
@@ -269,6 +270,31 @@ def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Des
     report = designs.file_on("1", "docs/reports/1/test-report.md")
     assert "New tests: exit code 1 (`sh check.sh`)" in report
     assert "New tests: exit code 0 (`sh check.sh`)" in report
+    assert "Not verified: coverage, since the test command names no report of it (set [implementation] cov" in report
+    assert "not verified: coverage, since" in designs.endings()["1"]["reason"]
+
+
+def test_a_command_of_ones_own_is_held_to_the_coverage_it_reports(designs: Designs) -> None:
+    command = f"{sys.executable} -m coverage run -m pytest -q && {sys.executable} -m coverage xml"
+    (designs.project / "agentos.toml").write_text(
+        f'[implementation]\ntest = "{command}"\ncoverage = "coverage.xml"\n'
+    )
+    (designs.project / ".gitignore").write_text(".coverage\n")
+    designs.git("add", ".")
+    designs.git("commit", "--quiet", "-m", "A command of our own")
+    designs.add(1)
+    mean = "def mean(values):\n    return sum(values) / len(values)"
+    unused = f"{mean}\n\n\ndef unused():\n    x = 1\n    return x"
+    designs.record(1, "N4_implement", create("tally/stats.py", unused), replace("tally/stats.py", mean))
+
+    finished = designs.implement("1")
+
+    assert finished.code == 0, finished.stdout
+    assert "| 1 | tally/stats.py is covered 60 %" in designs.file_on("1", "docs/reports/1/implementation-report.md")
+    report = designs.file_on("1", "docs/reports/1/test-report.md")
+    assert "Coverage of changed files: 100 %, target 95 %" in report
+    assert "`tally/stats.py`: 100 %" in report
+    assert "coverage.xml" not in designs.git("ls-tree", "-r", "--name-only", "agentos/1")
 
 
 @pytest.mark.parametrize("victim", ["worker", pytest.param("coordinator", marks=pytest.mark.slow)])

@@ -87,6 +87,27 @@ def test_the_offline_model_writes_a_skeleton_that_is_red_and_then_green(
     ]
 
 
+@pytest.mark.parametrize("path", ["tally.py", "src/tally.py"])
+def test_the_offline_coder_sees_red_and_green_beside_a_module_that_is_no_package(
+    designs: Designs, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv("AGENTOS_DRAFTER", "offline")
+    monkeypatch.setenv("AGENTOS_REVIEWER", "offline")
+    designs.git("rm", "-r", "--quiet", "tally", "tests")
+    module = designs.project / path
+    module.parent.mkdir(exist_ok=True)
+    module.write_text("def words(text):\n    return text.split()\n")
+    designs.git("add", ".")
+    designs.git("commit", "--quiet", "-m", "One module")
+    designs.design(12, "Another thing", [(path, "Modify")], ["It is there"])
+
+    state = run(designs, 12)
+
+    assert state["outcome"] == "implemented", state["reason"]
+    assert state["red"]["words"] == "1 fail as they should"
+    assert designs.file_on("12", path.replace("tally", "issue_12"))
+
+
 @pytest.mark.slow
 def test_tests_that_fail_for_the_wrong_reason_are_written_again_and_then_given_up(designs: Designs) -> None:
     designs.design(1, "A thing", [("tally/thing.py", "Add")], ["It is there"])
@@ -300,9 +321,9 @@ def test_a_branch_is_worked_on_by_one_process_at_a_time(designs: Designs, monkey
         branch.hold_branch(repository, "1")
 
 
-def test_a_folder_inside_a_repository_is_not_a_project_to_implement_in(designs: Designs) -> None:
-    with pytest.raises(UsageError, match="run from its top"):
-        branch.open_repository(designs.project / "tally", load_settings(designs.project))
+def test_a_project_outside_of_any_repository_is_refused(designs: Designs) -> None:
+    with pytest.raises(UsageError, match="is not in a git checkout"):
+        branch.open_repository(designs.root, load_settings(designs.root))
 
 
 def test_a_base_that_is_no_commit_is_refused(designs: Designs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Sandbox, of_type, processes_with
+from harness import Sandbox, eventually, of_type, processes_with
 
 START_METHODS = ("forkserver", "spawn")
 
@@ -22,6 +22,8 @@ DEATHS: dict[str, tuple[str, str, str, str]] = {
     "raised": ("raise a plain error", "ValueError", "a plain error", "ValueError: a plain error"),
     "unpicklable": ("unpicklable", "Unpicklable", "cannot travel", "raise error"),
     "unprintable": ("unprintable", "Unprintable", "its text cannot be shown", "raise error"),
+    "text-exits": ("text_exits", "TextExits", "its text cannot be shown", "_raise"),
+    "incomparable": ("incomparable", "Incomparable", "outer", "inner"),
     "huge": ("raise_huge 8", "ValueError", "huge xxx", "raise error"),
     "endless": ("recurse", "RecursionError", "recursion", "_recurse"),
     "stopped-iterating": ("stop_iteration", "RuntimeError", "generator raised StopIteration", "nothing left"),
@@ -61,6 +63,27 @@ def test_whatever_a_node_does_its_item_alone_fails_and_the_record_says_how(sandb
         own_audit = [json.loads(line) for line in (run_dir / f"workflow-audit-{name}.jsonl").read_text().splitlines()]
         assert of_type(own_audit, "item_ended") == [ending]
         assert f"[{name}] FAILED: " in done.stdout
+
+
+def test_a_child_that_a_node_forks_never_speaks_for_the_item(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", n2="fork_and_exit go"))
+    run = sandbox.start("--timeout-seconds", "600")
+
+    sandbox.wait_for_note("child exited with 7")
+    began = time.monotonic()
+    # A worker that has had its last word is given 2 s to leave: this one has not had it.
+    eventually(lambda: time.monotonic() - began > 2.5, "longer than that")
+    sandbox.release("go")
+
+    assert run.wait().code == 0
+    assert sandbox.outcomes() == {"a": "completed"}
+    assert [sandbox.notes().count(f"a {node} start") for node in ("n1", "n2", "n3")] == [1, 1, 1]
+
+
+def test_a_node_may_do_away_with_its_own_stdout(sandbox: Sandbox) -> None:
+    sandbox.write_items(*(item(how, n2=f"lose_stdout {how}") for how in ("closed", "none", "odd")))
+
+    assert sandbox.run("--parallel", "3").code == 0
 
 
 @pytest.mark.parametrize("method", START_METHODS)

@@ -107,7 +107,8 @@ def test_a_dependency_that_was_not_selected_counts_as_done(sandbox: Sandbox) -> 
 
 
 def test_items_come_from_standard_input_too_and_equal_duplicates_merge(sandbox: Sandbox) -> None:
-    lines = '\ufeff{"id": "a", "input": {}}\r\n\r\n{"id": 7}\r\n{"input": {}, "id": "a"}'
+    odd = '{"id": "odd", "input": {"reason": "one\u2028two\x85three"}}'
+    lines = '\ufeff{"id": "a", "input": {}}\r\n\r\n{"id": 7}\r\n' + odd + '\n{"input": {}, "id": "a"}'
     arguments = ["run", "--graph", "graphs/steps.py:graph", "--items", "-"]
     run = sandbox.start_command(*arguments, stdin=subprocess.PIPE)
     assert run.process.stdin is not None
@@ -115,7 +116,7 @@ def test_items_come_from_standard_input_too_and_equal_duplicates_merge(sandbox: 
     run.process.stdin.close()
 
     assert run.wait().code == 0
-    assert sandbox.outcomes() == {"a": "completed", "7": "completed"}
+    assert sandbox.outcomes() == {"a": "completed", "7": "completed", "odd": "completed"}
 
 
 @pytest.mark.parametrize(
@@ -144,3 +145,14 @@ def test_the_states_outcome_key_is_the_outcome_and_decides_the_exit_code(
     assert kept == [f"graphs-kinds-verdict_workflow_{i}.db" for i, o in outcomes.items() if o == "failed"]
     summary: dict[str, Any] = json.loads((sandbox.run_dirs()[0] / "summary.json").read_text())
     assert summary["exit_code"] == done.code
+
+
+def test_a_graph_cannot_pass_off_a_word_of_the_engines_own_as_its_outcome(sandbox: Sandbox) -> None:
+    words = ("interrupted", "skipped", "paused", "awaiting_review")
+    sandbox.write_items(*({"id": word, "input": {"outcome": word}} for word in words))
+
+    done = sandbox.run("--parallel", "2", graph="graphs/kinds.py:verdict")
+
+    assert done.code == 1
+    assert sandbox.outcomes() == dict.fromkeys(words, "failed")
+    assert "'paused' as its outcome" in sandbox.endings()["paused"]["reason"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness import of_type
 from terminal import Terminal
-from workshop import Workshop, results_of, workshop
+from workshop import GRAPH, Workshop, results_of, workshop
 
 
 @pytest.fixture
@@ -280,6 +280,7 @@ def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Worksho
     assert len(shop.run_dirs()) == 1
 
 
+@pytest.mark.timeout(120)
 def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Workshop) -> None:
     (shop.project / "app").mkdir()
     shop.git("mv", "app.py", "app/core.py")
@@ -302,6 +303,38 @@ def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Worksh
     assert shop.states() == {"double": "completed"}
     refused = shop.ws("rm", "double")
     assert (refused.code, "1 commit not merged into release" in refused.stderr) == (1, True)
+
+
+@pytest.mark.timeout(120)
+def test_branches_that_overlap_are_shown_tried_in_order_and_pushed(shop: Workshop) -> None:
+    remote = shop.root / "remote.git"
+    shop.git("init", "--quiet", "--bare", str(remote))
+    shop.git("remote", "add", "origin", str(remote))
+    shop.git("branch", "release")
+    shop.make(double="add a function that doubles the answer")
+    assert shop.ws("new", "half", "add a function that halves the answer", "--base", "release").code == 0
+    offline = ("--drafter", "offline")
+    assert shop.ws("run-all", "--mode", "analyze", *offline).code == 0
+    planned = shop.ws("run-all", "--dry-run", *offline)
+    assert "Overlap: app.py is changed by double, half" in planned.lines
+    assert planned.lines[-1] == "Merge order: double, half"
+    finished = shop.ws("run", "double", "half", "--push", *offline)
+    assert finished.code == 0, finished.stdout
+    assert "app.py is changed by double, half: they do not run at the same time" in finished.stdout
+    for slug, base in (("double", "main"), ("half", "release")):
+        heading = finished.lines.index(f"Branches, in an order to merge them into {base}:")
+        assert finished.lines[heading + 1] == f"  {slug}  agentos/{slug}  merges cleanly"
+        assert f"  agentos/{slug} is pushed" in finished.lines
+        pushed = shop.git("ls-remote", "origin", f"refs/heads/agentos/{slug}")
+        assert pushed.startswith(shop.git("rev-parse", f"agentos/{slug}"))
+
+
+@pytest.mark.parametrize("flags", [("--mode", "analyze", "--push"), (*GRAPH, "--pr")])
+def test_publishing_without_an_implementation_is_refused(shop: Workshop, flags: tuple[str, ...]) -> None:
+    shop.make(a="x")
+    refused = shop.ws("run", "a", *flags)
+    assert (refused.code, "--push and --pr publish what is implemented" in refused.stderr) == (2, True)
+    assert shop.run_dirs() == []
 
 
 def test_implementation_without_a_design_is_refused_before_anything_runs(shop: Workshop) -> None:

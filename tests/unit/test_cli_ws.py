@@ -11,6 +11,7 @@ from agentos.cli import ws_tables
 from agentos.cli.repl import completions
 from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Overview, Proposal
+from agentos.workstreams.leases import Lease
 from agentos.workstreams.losses import Losses
 from agentos.workstreams.state import Active, Completed, Failed, Owner, Paused, Running, State, Workstream
 
@@ -60,7 +61,7 @@ def test_the_list_is_aligned_cut_at_the_edge_and_free_of_control_characters() ->
 def test_every_state_has_its_words(state: State, word: str, in_full: str, details: dict[str, object]) -> None:
     shown = overview(state=state)
     assert ws_tables.list_lines([shown], 1000)[1].split()[1] == word
-    assert any(in_full in line for line in ws_tables.status_lines(shown, [], {}))
+    assert any(in_full in line for line in ws_tables.status_lines(shown, [], []))
     document = ws_tables.as_json(shown)
     assert details.items() <= document.items()
     assert document["state"] in ("active", "running", "paused", "failed")
@@ -68,14 +69,15 @@ def test_every_state_has_its_words(state: State, word: str, in_full: str, detail
 
 def test_status_tells_open_work_leases_and_history() -> None:
     losses = Losses(("notes.txt",), 2, None, "main")
+    lease = Lease("/p", "a", "WEB_PORT", "port", "20001")
     history = [
         {"time": NOW.isoformat(), "event": "created", "from": None, "to": "active", "detail": "do it"},
         {"time": "damaged", "event": "start", "from": "active", "to": "running", "detail": ""},
     ]
-    lines = ws_tables.status_lines(overview(losses=losses, ahead=2, behind=0), history, {"web": "port:20001"})
+    lines = ws_tables.status_lines(overview(losses=losses, ahead=2, behind=0), history, [lease])
     text = "\n".join(lines)
     assert "open work: 1 file not committed (notes.txt) and 2 commits not merged into main" in text
-    assert "holds: web port:20001" in text
+    assert "holds: WEB_PORT=20001" in text
     assert "created: nothing -> active (do it)" in text
     assert "at an unknown time start: active -> running" in text
 

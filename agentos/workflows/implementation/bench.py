@@ -27,9 +27,10 @@ from agentos.workflows.implementation.file_operations import (
 )
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.workplace import Workplace, folder_of
 from agentos.workflows.lld.context import build_context
-from agentos.workstreams.commits import commit_all, submodule_paths
-from agentos.workstreams.worktree import Repository, Worktree
+from agentos.workstreams.commits import commit_all
+from agentos.workstreams.worktree import Repository
 
 WORKFLOW = "implementation"
 _MOST_SHOWN_CHARACTERS = 60_000
@@ -69,12 +70,24 @@ class Bench:
         return open_repository(self.project_dir, self.settings)
 
     @cached_property
-    def worktree(self) -> Worktree:
-        """The item's worktree, as the last finished node left it."""
-        hold_branch(self.repository, self.state["item_id"])
-        worktree = self.repository.create(self.state["item_id"], base=self.state["base_commit"]).worktree
+    def folder(self) -> str:
+        """The project's place in its repository."""
+        return folder_of(self.project_dir, self.repository)
+
+    @property
+    def slug(self) -> str:
+        """What the item's branch and worktree go by."""
+        return f"{self.state.get('branch_prefix', '')}{self.state['item_id']}"
+
+    @cached_property
+    def place(self) -> Workplace:
+        """The project in the item's worktree, as the last finished node left it."""
+        hold_branch(self.repository, self.slug)
+        worktree = self.repository.create(self.slug, base=self.state["base_commit"]).worktree
         rewind(worktree, self.state["head"])
-        return worktree
+        place = Workplace(worktree, self.folder)
+        place.clear()
+        return place
 
     @cached_property
     def lld(self) -> Lld:
@@ -91,15 +104,15 @@ class Bench:
         return tuple(dict.fromkeys(path.removeprefix("./") for path in paths))
 
     def tests(self) -> ProjectTests:
-        return ProjectTests(self.project_dir, self.worktree.path, self.settings)
+        return ProjectTests(self.project_dir, self.place, self.settings)
 
     def policy(self, *, frozen: Sequence[str] = ()) -> Policy:
-        return Policy(listed=self.listed_files, frozen=tuple(frozen), submodules=submodule_paths(self.worktree))
+        return Policy(listed=self.listed_files, frozen=tuple(frozen), submodules=self.place.submodules())
 
     def commit(self, message: str) -> str:
         """Commit everything; the branch's commit afterwards."""
-        commit_all(self.worktree, message, AUTHOR)
-        return self.worktree.git().text("rev-parse", "HEAD")
+        commit_all(self.place.worktree, message, AUTHOR)
+        return self.place.worktree.git().text("rev-parse", "HEAD")
 
     def record(self, kind: str, content: str) -> None:
         self._trail = self._lineage.record(kind, content, after=self._after).number
@@ -138,7 +151,7 @@ class Bench:
             try:
                 operations = parse_operations(reply.text, policy)
                 _refuse(operations, check)
-                apply_operations(self.worktree.path, operations, policy)
+                apply_operations(self.place.path, operations, policy)
                 return Answer(operations, deviations(operations, policy), tuple(refusals))
             except FileOperationsError as error:
                 refusals.append(error)
@@ -151,7 +164,7 @@ class Bench:
     def context(self) -> str:
         """A digest of the code as it stands in the worktree."""
         budget = self.settings.limits.context_tokens
-        return build_context(self.worktree.path, self.state["lld_text"], token_budget=budget).text
+        return build_context(self.place.path, self.state["lld_text"], token_budget=budget).text
 
     def shown_files(self, paths: Sequence[str], what: str) -> str:
         """Files of the worktree for a prompt, those that exist, within bounds."""
@@ -164,7 +177,7 @@ class Bench:
 
     def _texts(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
         for path in paths:
-            target = self.worktree.path / path
+            target = self.place.path / path
             if target.is_file() and not target.is_symlink():
                 yield path, target.read_text(encoding="utf-8", errors="replace")
 

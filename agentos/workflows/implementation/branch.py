@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
 from agentos.paths import home_dir, project_key
 from agentos.settings import Settings
-from agentos.workflows.implementation.apply import apply_operations
-from agentos.workflows.implementation.file_operations import CreateFile, DeleteFile, FileOperation, ReplaceFile
 from agentos.workstreams.commits import Author, commit_all
 from agentos.workstreams.filelock import LockBusyError, locked
 from agentos.workstreams.git import GitError
@@ -44,26 +42,20 @@ class Base:
 
 
 def open_repository(project_dir: Path, settings: Settings) -> Repository:
-    """The project's repository. Raises UsageError when the project is not a git checkout of its own."""
+    """The repository the project is, or is a folder of. Raises UsageError when it is in none."""
     configured = settings.workstreams.dir
-    repository = Repository.open(project_dir, project_dir / Path(configured).expanduser() if configured else None)
-    if repository.project_dir.resolve() != project_dir.resolve():
-        raise UsageError(
-            f"{project_dir} is a folder of the repository {repository.project_dir}: run from its top, "
-            "where agentos.toml should be too."
-        )
-    return repository
+    return Repository.open(project_dir, project_dir / Path(configured).expanduser() if configured else None)
 
 
 _held: dict[Path, contextlib.ExitStack] = {}
 
 
-def hold_branch(repository: Repository, item_id: str) -> None:
+def hold_branch(repository: Repository, slug: str) -> None:
     """Keep other processes from working on the item's branch for as long as this one lives.
 
     The lock of a worker that was killed goes with it; one that is about to die is waited for.
     """
-    lock_path = home_dir() / "workstreams" / "locks" / f"{project_key(repository.common_dir)}-{item_id}.branch.lock"
+    lock_path = home_dir() / "workstreams" / "locks" / f"{project_key(repository.common_dir)}-{slug}.branch.lock"
     if lock_path in _held:
         return
     stack = contextlib.ExitStack()
@@ -71,21 +63,30 @@ def hold_branch(repository: Repository, item_id: str) -> None:
         stack.enter_context(locked(lock_path, timeout_seconds=_PATIENCE_SECONDS))
     except LockBusyError:
         raise BranchBusyError(
-            f"{branch_of(item_id)} is being worked on by another run: wait for it, or stop it."
+            f"{branch_of(slug)} is being worked on by another run: wait for it, or stop it."
         ) from None
     _held[lock_path] = stack
 
 
-def choose_base(repository: Repository, settings: Settings, depends_on: Sequence[str]) -> Base:
-    """The configured base, or the branches of dependencies that are not in it yet."""
+def choose_base(
+    repository: Repository, settings: Settings, depends_on: Sequence[str], *, folder: str = "", prefix: str = ""
+) -> Base:
+    """The configured base, or the branches of dependencies that are not in it yet.
+
+    `folder` is the project's place in the repository, `prefix` what its branches have before an item's id.
+    """
     name = settings.implementation.base
     commit = repository.git.resolve(name)
     if commit is None:
         raise UsageError(f"{name!r} names no commit in {repository.project_dir}: commit something or set --base.")
-    open_branches = [
-        branch_of(dependency)
+    done_paths = {
+        branch_of(f"{prefix}{dependency}"): str(
+            PurePosixPath(folder, settings.documents.lld_done_dir, f"LLD-{dependency}.md")
+        )
         for dependency in depends_on
-        if not is_merged(repository, settings, dependency, into=commit)
+    }
+    open_branches = [
+        branch for branch, done_path in done_paths.items() if not _is_merged(repository, branch, done_path, commit)
     ]
     tips = {branch: tip for branch in open_branches if (tip := repository.git.resolve(f"refs/heads/{branch}"))}
     if not tips:
@@ -94,30 +95,35 @@ def choose_base(repository: Repository, settings: Settings, depends_on: Sequence
     return Base(first, tips[first], tuple(others))
 
 
-def is_merged(repository: Repository, settings: Settings, item_id: str, *, into: str) -> bool:
+def _is_merged(repository: Repository, branch: str, done_path: str, into: str) -> bool:
     """Whether an item's work is part of `into`: its commits, or, when they were squashed, its finished design."""
     git = repository.git
-    tip = git.resolve(f"refs/heads/{branch_of(item_id)}")
+    tip = git.resolve(f"refs/heads/{branch}")
     if tip is not None and git.says_yes("merge-base", "--is-ancestor", tip, into):
         return True
-    done = f"{into}:{settings.documents.lld_done_dir}/LLD-{item_id}.md"
-    return git.run("cat-file", "-e", done, ok=(0, 1, 128)).exit_code == 0
+    return git.run("cat-file", "-e", f"{into}:{done_path}", ok=(0, 1, 128)).exit_code == 0
 
 
-def start_branch(repository: Repository, settings: Settings, item_id: str, base: Base) -> tuple[Worktree, str]:
+def start_branch(
+    repository: Repository, settings: Settings, slug: str, base: Base, *, folder: str = ""
+) -> tuple[Worktree, str]:
     """The item's worktree, clean and at the commit its work starts from, and that commit.
 
     Commits that a person made on the branch are built upon. Earlier attempts of ours and files nobody committed are
     kept in a ref, out of the way.
     """
-    hold_branch(repository, item_id)
-    streams = settings.workstreams
-    worktree = repository.create(item_id, base=base.name, files=streams.copy).worktree
-    if streams.link:
-        provide_files(repository.project_dir, worktree.path, worktree.git(), streams.link, link=True)
+    hold_branch(repository, slug)
+    # Named as seen from the project; the repository sees them from its top.
+    copied, linked = (
+        [f"{folder}/{name}" if folder else name for name in names]
+        for names in (settings.workstreams.copy, settings.workstreams.link)
+    )
+    worktree = repository.create(slug, base=base.name, files=copied).worktree
+    if linked:
+        provide_files(repository.project_dir, worktree.path, worktree.git(), linked, link=True)
     by_hand = _commit_by_hand(worktree, base.commit)
     start = by_hand or base.commit
-    _keep_earlier_work(worktree, item_id, start)
+    _keep_earlier_work(worktree, slug, start)
     rewind(worktree, start)
     is_dependency = base.name.startswith(BRANCH_PREFIX)
     for branch in (base.name, *base.also) if by_hand and is_dependency else base.also:
@@ -152,10 +158,10 @@ def rewind(worktree: Worktree, commit: str) -> None:
     git.run("clean", "-d", "--force", "--force", "--quiet")
 
 
-def _keep_earlier_work(worktree: Worktree, item_id: str, start: str) -> None:
+def _keep_earlier_work(worktree: Worktree, slug: str, start: str) -> None:
     """An earlier attempt's commits, and files nobody committed: they may be worth a look."""
     git = worktree.git()
-    commit_all(worktree, f"What was in the worktree of {item_id} when it started over", AUTHOR)
+    commit_all(worktree, f"What was in the worktree of {slug} when it started over", AUTHOR)
     head = git.text("rev-parse", "HEAD")
     if not git.says_yes("merge-base", "--is-ancestor", head, start):
         _keep(worktree, head)
@@ -175,15 +181,3 @@ def _merge(worktree: Worktree, branch: str) -> None:
             f"The branches this item depends on do not merge: {branch} conflicts ({error.stderr_tail}). "
             "Merge them by hand and run again."
         ) from None
-
-
-def put_files(worktree: Worktree, files: dict[str, str | None]) -> None:
-    """Write documents of ours into the worktree, None deletes: no link that code left there is followed."""
-    operations: list[FileOperation] = []
-    for path, text in files.items():
-        exists = (worktree.path / path).exists()
-        if text is not None:
-            operations.append(ReplaceFile(path, text) if exists else CreateFile(path, text))
-        elif exists:
-            operations.append(DeleteFile(path))
-    apply_operations(worktree.path, operations)

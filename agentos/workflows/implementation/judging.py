@@ -17,6 +17,8 @@ _SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"
 _IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 # What missing code looks like from a test; Failed is pytest's word for an exception that was not raised.
 _RIGHT_ERRORS: Final = frozenset({"AssertionError", "AttributeError", "NotImplementedError", "TypeError", "Failed"})
+# What no coverage tool measures.
+_NOT_CODE: Final = frozenset({"", ".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".lock"})
 _PROGRESS_ROUNDS: Final = 3
 _OUTPUT_TAIL_CHARACTERS: Final = 400
 
@@ -210,7 +212,8 @@ def judge_green(
 ) -> GreenVerdict:
     """Judge a run after the code was written.
 
-    `expected` are ids that must have passed (parameters may be left out). `suite_before` and `suite_after` are the
+    `expected` are ids that must have passed (parameters may be left out); `changed_files` those that are there still.
+    `suite_before` and `suite_after` are the
     project's own suite without and with the change; without `suite_before` nothing is compared.
     """
     unverified = []
@@ -219,17 +222,16 @@ def judge_green(
         missing = _not_passed(expected, report)
     elif expected:
         unverified.append("which tests ran, since the command leaves no JUnit file")
-    covered = _coverage_of_changed(report.coverage, changed_files) if coverage_target is not None else {}
-    if covered is None:
-        unverified.append("coverage, since it could not be measured")
+    covered: Mapping[str, FileCoverage] = {}
+    if coverage_target is not None:
+        covered, unmeasured = _coverage_of_changed(report, changed_files)
+        unverified += unmeasured
     if suite_before is not None and suite_after is None:
         unverified.append("the project's own suite, since it was not run again")
     return GreenVerdict(
         failing=tuple(sorted(report.failing)),
         missing=missing,
-        shortfalls={
-            path: file.percent for path, file in (covered or {}).items() if file.percent < (coverage_target or 0)
-        },
+        shortfalls={path: file.percent for path, file in covered.items() if file.percent < (coverage_target or 0)},
         coverage_percent=_total_percent(covered) if covered else None,
         regressions=_regressions(suite_before, suite_after) if suite_before and suite_after else (),
         unverified=tuple(unverified),
@@ -257,14 +259,20 @@ def _without_parameters(case_id: str) -> str:
 
 
 def _coverage_of_changed(
-    coverage: Mapping[str, FileCoverage] | None, changed_files: Collection[str]
-) -> dict[str, FileCoverage] | None:
-    measured = sorted(path for path in changed_files if path.endswith(".py") and not is_test_file(path))
-    if not measured:
-        return {}
-    if coverage is None:
-        return None
-    return {path: coverage[path] for path in measured if path in coverage}
+    report: SuiteReport, changed_files: Collection[str]
+) -> tuple[dict[str, FileCoverage], list[str]]:
+    """Changed files with their coverage, and what is not known about others, in words.
+
+    A report covers the languages of the files in it: a changed file of another kind has no coverage to speak of.
+    """
+    changed = sorted(path for path in changed_files if not is_test_file(path))
+    if report.coverage is None:
+        wanted = [path for path in changed if PurePosixPath(path).suffix not in _NOT_CODE]
+        return {}, [f"coverage, since {report.coverage_problem}"] if wanted else []
+    suffixes = {PurePosixPath(path).suffix for path in report.coverage}
+    unknown = [path for path in changed if path not in report.coverage and PurePosixPath(path).suffix in suffixes]
+    words = [f"coverage of {', '.join(unknown)}, since the report has nothing on it"] if unknown else []
+    return {path: report.coverage[path] for path in changed if path in report.coverage}, words
 
 
 def _total_percent(covered: Mapping[str, FileCoverage]) -> float:

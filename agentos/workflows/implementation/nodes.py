@@ -27,7 +27,7 @@ from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailab
 from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.bench import Answer, Bench
-from agentos.workflows.implementation.branch import AUTHOR, choose_base, put_files, start_branch
+from agentos.workflows.implementation.branch import AUTHOR, choose_base, start_branch
 from agentos.workflows.implementation.file_operations import FileOperation
 from agentos.workflows.implementation.judging import (
     GreenVerdict,
@@ -47,7 +47,8 @@ from agentos.workflows.implementation.records import Implemented, as_text, recor
 from agentos.workflows.implementation.state import ImplementationState
 from agentos.workflows.implementation.test_plan import coverage_target, plan_text, planned, with_changes
 from agentos.workflows.implementation.test_report import SuiteReport
-from agentos.workstreams.commits import changed_files, restore, squash
+from agentos.workflows.implementation.workplace import Workplace
+from agentos.workstreams.commits import restore, squash
 from agentos.workstreams.worktree import branch_of
 
 ALLOW_UNAPPROVED_VARIABLE = "AGENTOS_ALLOW_UNAPPROVED"
@@ -62,16 +63,24 @@ def load(state: ImplementationState) -> ImplementationState:
     bench = Bench(state, "N0_load")
     approval = _approval_words(state)
     record_path(bench.project_dir, state["item_id"]).unlink(missing_ok=True)
-    base = choose_base(bench.repository, bench.settings, state.get("depends_on", []))
-    worktree, head = start_branch(bench.repository, bench.settings, state["item_id"], base)
+    folder = bench.folder
+    base = choose_base(
+        *(bench.repository, bench.settings, state.get("depends_on", [])),
+        folder=folder,
+        prefix=state.get("branch_prefix", ""),
+    )
+    worktree, head = start_branch(bench.repository, bench.settings, bench.slug, base, folder=folder)
+    place = Workplace(worktree, folder)
+    place.clear()
     bench.record("design", state["lld_text"])
-    suite = ProjectTests(bench.project_dir, worktree.path, bench.settings).suite()
+    suite = ProjectTests(bench.project_dir, place, bench.settings).suite()
     return ImplementationState(
         approval=approval,
         base=base.name,
         base_commit=head,
         head=head,
-        branch=branch_of(state["item_id"]),
+        branch=branch_of(bench.slug),
+        folder=folder,
         coverage_target=coverage_target(state["lld_text"], bench.settings.implementation.coverage_target),
         suite_before=report_data(suite),
         outcome="",
@@ -152,11 +161,11 @@ def scaffold_tests(state: ImplementationState) -> ImplementationState:
     )
     answer = bench.ask_for_files(prompt, "tests", bench.policy(), _only_tests, complaint=complaint)
     head = bench.commit(f"Tests for {_label(state)}, before the code")
-    changed = changed_files(bench.worktree, state["base_commit"])
+    changed = bench.place.changed_files(state["base_commit"])
     return ImplementationState(
         head=head,
         scaffolds=state.get("scaffolds", 0) + 1,
-        test_files=[path for path in changed if is_test_path(path) and (bench.worktree.path / path).is_file()],
+        test_files=[path for path in changed if is_test_path(path) and (bench.place.path / path).is_file()],
         **_noted(state, answer),
         **bench.books(),
     )
@@ -190,8 +199,8 @@ def verify_red(state: ImplementationState) -> ImplementationState:
 
 def _modules(bench: Bench) -> set[str]:
     """The project's own modules: a failing import of anything else is a missing dependency."""
-    tracked = bench.worktree.git().run("ls-files", "-z", "--", "*.py").stdout.split("\0")
-    names = {name for path in (*tracked, *bench.listed_files) if path and (name := module_name(path))}
+    known = (*bench.place.python_files(), *bench.listed_files)
+    names = {name for path in known if (name := module_name(path))}
     return names | {name.partition(".")[0] for name in names}
 
 
@@ -212,7 +221,7 @@ def implement(state: ImplementationState) -> ImplementationState:
         round=str(number),
         coverage_target=str(state["coverage_target"]),
         tests=bench.shown_files(state["test_files"], "test"),
-        files=bench.shown_files(rounds.code_files(bench.worktree, state, bench.listed_files), "file"),
+        files=bench.shown_files(rounds.code_files(bench.place, state, bench.listed_files), "file"),
         context=bench.context(),
         feedback=as_data(feedback, "how the last round went") if feedback else "",
     )
@@ -236,21 +245,21 @@ def _noted(state: ImplementationState, answer: Answer) -> ImplementationState:
 def verify_green(state: ImplementationState) -> ImplementationState:
     """The new tests pass, changed files are covered, and the project's own tests are not worse than before."""
     bench = Bench(state, "N5_verify_green")
-    worktree, tests = bench.worktree, bench.tests()
+    place, tests = bench.place, bench.tests()
     before = stored_report(state["suite_before"])
-    changed = rounds.changed_code(worktree, state["base_commit"])
+    changed = rounds.changed_code(place, state["base_commit"])
     expected = [
         test_id
         for path in state["test_files"]
-        for test_id in defined_tests(path, (worktree.path / path).read_text(encoding="utf-8", errors="replace"))
+        for test_id in defined_tests(path, (place.path / path).read_text(encoding="utf-8", errors="replace"))
     ]
     report = tests.new_tests(state["test_files"], before)
     suite = tests.suite(measure=changed) if report.is_success else None
     verdict = judge_green(
-        replace(report, coverage=suite.coverage if suite else None),
+        replace(report, coverage=suite.coverage, coverage_problem=suite.coverage_problem) if suite else report,
         expected=expected,
         changed_files=changed,
-        coverage_target=state["coverage_target"] if tests.has_coverage else None,
+        coverage_target=state["coverage_target"],
         suite_before=before,
         suite_after=suite,
     )
@@ -286,15 +295,15 @@ def report(state: ImplementationState) -> ImplementationState:
     outcome, reason = ending.conclusion(state, bench.settings.implementation.max_rounds)
     best = ending.round_to_restore(state, outcome)
     if best is not None:
-        restore(bench.worktree, state["rounds"][best]["commit"], f"Back to round {best + 1}, the best", AUTHOR)
+        restore(bench.place.worktree, state["rounds"][best]["commit"], f"Back to round {best + 1}, the best", AUTHOR)
     concluded: Any = {**state, "outcome": outcome, "reason": reason}
-    changed = changed_files(bench.worktree, state["base_commit"])
+    changed = bench.place.changed_files(state["base_commit"])
     folder = f"{bench.settings.documents.reports_dir}/{state['item_id']}"
     documents: dict[str, str | None] = {
         f"{folder}/implementation-report.md": reports.implementation_report(concluded, bench.lld, changed, best),
         f"{folder}/test-report.md": reports.test_report(concluded),
     }
-    put_files(bench.worktree, documents)
+    bench.place.put_files(documents)
     head = bench.commit(f"Reports for {_label(state)}")
     return ImplementationState(head=head, outcome=outcome, reason=reason)
 
@@ -303,14 +312,14 @@ def finalize(state: ImplementationState) -> ImplementationState:
     """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
     bench = Bench(state, "N7_finalize")
     if state["outcome"] != ending.IMPLEMENTED:
-        return ImplementationState(final_commit=bench.worktree.git().text("rev-parse", "HEAD"))
+        return ImplementationState(final_commit=bench.place.worktree.git().text("rev-parse", "HEAD"))
     documents = bench.settings.documents
     name = f"LLD-{state['item_id']}.md"
     moved: dict[str, str | None] = {f"{documents.lld_done_dir}/{name}": state["lld_text"], state["lld_path"]: None}
-    put_files(bench.worktree, moved)
+    bench.place.put_files(moved)
     head = bench.commit(f"{_label(state)} is done")
     if bench.settings.implementation.commits == "squash":
-        head = squash(bench.worktree, state["base_commit"], _final_message(state), AUTHOR)
+        head = squash(bench.place.worktree, state["base_commit"], _final_message(state), AUTHOR)
     record = Implemented(
         document_hash=document_hash(state["lld_text"]), branch=state["branch"], commit=head, base=state["base"]
     )

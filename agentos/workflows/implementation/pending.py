@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, document_hash, verify_approval
@@ -16,7 +16,7 @@ from agentos.sources.item import dependency_ids
 from agentos.workflows import checkpoint
 from agentos.workflows.drafting.pending import Pending, Wanted
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
-from agentos.workflows.implementation.records import has_branch, read_record
+from agentos.workflows.implementation.records import branch_prefix, has_branch, read_record
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workflows.plan import Item, Plan, select
 
@@ -65,6 +65,7 @@ def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
     """Every readable design of the active folder as an item, in natural order."""
     folder = settings.documents.lld_dir
     from_issues = _issue_dependencies(project_dir, settings)
+    prefix = branch_prefix(project_dir)
     items = []
     for path in (project_dir / folder).glob("LLD-*.md"):
         match = _NAME.fullmatch(path.name)
@@ -75,8 +76,14 @@ def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
             item_id = sanitize_identifier(match["id"])
         except InvalidIdentifier:
             continue
-        items.append(design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ())))
+        item = design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ()))
+        items.append(on_own_branch(item, prefix))
     return sorted(items, key=lambda item: natural_key(item.id))
+
+
+def on_own_branch(item: Item, prefix: str) -> Item:
+    """The item on a branch with the project's prefix; as it is when there is none."""
+    return replace(item, input={**item.input, "branch_prefix": prefix}) if prefix else item
 
 
 def design_item(item_id: str, text: str, path: str, further_dependencies: Sequence[str] = ()) -> Item:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -12,6 +13,8 @@ from agentos.workflows.implementation.judging import is_test_file
 from agentos.workflows.implementation.sandbox import Isolation, Sandbox
 from agentos.workflows.implementation.test_report import CaseResult, Outcome, SuiteReport
 from agentos.workflows.implementation.test_runner import Pytest, find_python, run_command
+from agentos.workflows.implementation.workplace import Workplace
+from agentos.workstreams.leases import leased_variables
 
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing"})
 _TEST_NAME_PARTS = ("_test.", ".test.", "_spec.", ".spec.", "Test.", "Tests.")
@@ -30,7 +33,7 @@ class ProjectTests:
     """Runs tests as the project wants them run, in the sandbox."""
 
     project_dir: Path
-    worktree_path: Path
+    place: Workplace
     settings: Settings
 
     def suite(self, measure: Sequence[str] = ()) -> SuiteReport:
@@ -51,23 +54,34 @@ class ProjectTests:
         return self._pytest().run(chosen, timeout_seconds=self._timeout_seconds)
 
     @property
-    def has_coverage(self) -> bool:
-        return not self.settings.implementation.test
-
-    @property
     def _timeout_seconds(self) -> float:
         return float(self.settings.implementation.test_timeout_seconds)
 
     def _sandbox(self) -> Sandbox:
-        secrets = tuple(self.project_dir.glob(".env*"))
-        return Sandbox(self.worktree_path, hidden=secrets)
+        secrets = tuple(path for directory in self._checkout_dirs for path in directory.glob(".env*"))
+        whole = self.place.worktree.path if self.place.folder else None
+        leased = leased_variables(os.environ)
+        return Sandbox(self.place.path, hidden=secrets, repository_path=whole, passed_on=leased)
 
     def _command(self, command: str) -> SuiteReport:
-        junit = self.settings.implementation.junit or None
-        return run_command(self._sandbox(), command, junit_glob=junit, timeout_seconds=self._timeout_seconds)
+        chosen = self.settings.implementation
+        return run_command(
+            self._sandbox(),
+            command,
+            junit_glob=chosen.junit or None,
+            coverage_glob=chosen.coverage or None,
+            timeout_seconds=self._timeout_seconds,
+        )
 
     def _pytest(self) -> Pytest:
-        return Pytest(self._sandbox(), find_python(self.project_dir, self.settings.implementation.python or None))
+        configured = self.settings.implementation.python or None
+        return Pytest(self._sandbox(), find_python(*self._checkout_dirs, configured=configured))
+
+    @property
+    def _checkout_dirs(self) -> tuple[Path, ...]:
+        """The project in the user's checkout, then the folders above it up to the repository's top."""
+        depth = len(PurePosixPath(self.place.folder).parts)
+        return (self.project_dir, *self.project_dir.resolve().parents[:depth])
 
 
 def without_old_failures(report: SuiteReport, before: SuiteReport) -> SuiteReport:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentos.paths import home_dir, project_key
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
+
+_LONGEST_PREFIX = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +54,34 @@ def has_branch(project_dir: Path, branch: str) -> bool:
     return any(line.endswith(f" refs/heads/{branch}") for line in packed.splitlines())
 
 
+def branch_prefix(project_dir: Path) -> str:
+    """What the branches of a project have before an item's id, so that no two projects of a repository share one.
+
+    Empty for a project that is a whole repository, else made of its folder: `services/api` is `services--api--`.
+    """
+    top = _top_dir(project_dir.resolve())
+    parts = project_dir.resolve().relative_to(top).parts if top else ()
+    if not parts:
+        return ""
+    plain = "--".join(re.sub(r"[^a-zA-Z0-9_-]+", "-", part) for part in parts)[-_LONGEST_PREFIX:]
+    is_same = plain.split("--") == list(parts)
+    digest = "" if is_same else hashlib.sha256("/".join(parts).encode(errors="replace")).hexdigest()[:8] + "--"
+    return f"{plain}--{digest}"
+
+
+def _top_dir(project_dir: Path) -> Path | None:
+    return next((path for path in (project_dir, *project_dir.parents) if (path / ".git").exists()), None)
+
+
 def _common_dir(project_dir: Path) -> Path | None:
-    git = project_dir / ".git"
+    top_dir = _top_dir(project_dir.resolve())
+    if top_dir is None:
+        return None
+    git = top_dir / ".git"
     if git.is_dir():
         return git
     try:
-        git_dir = project_dir / git.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
+        git_dir = top_dir / git.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
         shared = git_dir / "commondir"
         return git_dir / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git_dir
     except OSError:

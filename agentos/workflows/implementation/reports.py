@@ -34,7 +34,8 @@ def _facts(state: ImplementationState) -> str:
     facts = {
         "Outcome": state["outcome"].replace("_", " ") + (f": {_line(state['reason'])}" if state["reason"] else ""),
         "Design": f"`{state['lld_path']}`, {state['approval']}",
-        "Branch": f"`{state['branch']}` from `{state['base']}` ({state['base_commit'][:12]})",
+        "Branch": f"`{state['branch']}` from `{state['base']}` ({state['base_commit'][:12]})"
+        + (f"; paths are in `{state['folder']}`" if state.get("folder") else ""),
         "Models": f"coder {state.get('coder', 'none')}, reviewer {state.get('plan_reviewer', 'none')}",
         "Tokens": f"{tokens}; cost ${usage.get('cost_usd', 0.0):.4f}",
     }

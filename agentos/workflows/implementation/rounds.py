@@ -8,23 +8,22 @@ from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import is_test_path
 from agentos.workflows.implementation.state import ImplementationState
 from agentos.workflows.implementation.test_report import SuiteReport
-from agentos.workstreams.commits import changed_files
-from agentos.workstreams.worktree import Worktree
+from agentos.workflows.implementation.workplace import Workplace
 
 _MOST_CASES = 10
 _MOST_CASE_CHARACTERS = 2_000
 _MOST_OUTPUT_CHARACTERS = 4_000
 
 
-def changed_code(worktree: Worktree, since: str) -> list[str]:
+def changed_code(place: Workplace, since: str) -> list[str]:
     """Files that the branch adds or changes, tests left out."""
-    changed = changed_files(worktree, since)
-    return [path for path in changed if not is_test_path(path) and (worktree.path / path).is_file()]
+    changed = place.changed_files(since)
+    return [path for path in changed if not is_test_path(path) and (place.path / path).is_file()]
 
 
-def code_files(worktree: Worktree, state: ImplementationState, listed: Sequence[str]) -> list[str]:
+def code_files(place: Workplace, state: ImplementationState, listed: Sequence[str]) -> list[str]:
     """What a coder should see in full: the design's files and whatever the rounds so far have touched."""
-    touched = changed_code(worktree, state["base_commit"])
+    touched = changed_code(place, state["base_commit"])
     return [path for path in dict.fromkeys((*listed, *touched)) if not is_test_path(path)]
 
 

@@ -68,7 +68,7 @@ class Isolation(Enum):
     def words(self) -> str:
         """For reports: what is kept from the command, and what is not."""
         return {
-            Isolation.BWRAP: "bwrap: no network, read-only outside the worktree, secrets and other processes hidden",
+            Isolation.BWRAP: "bwrap: no network, read-only outside the project, secrets and other processes hidden",
             Isolation.NAMESPACES: "unshare: no network, other processes hidden; files are open to it as to the user",
             Isolation.NONE: "none: a time limit and a clean environment only; install bubblewrap for isolation",
         }[self]
@@ -106,6 +106,8 @@ class Sandbox:
     """Directories to show even when they are in a hidden one."""
     hidden: tuple[Path, ...] = ()
     """Further files and directories to hide where the isolation can: the `.env` of the user's checkout."""
+    repository_path: Path | None = None
+    """The whole worktree, when the project is a folder of it: shown, and not to be written to."""
 
     def run(
         self,
@@ -149,7 +151,8 @@ class Sandbox:
     def _wrap(self, isolation: Isolation, argv: list[str], scratch: Path) -> list[str]:
         match isolation:
             case Isolation.BWRAP:
-                binds = _binds(self.worktree_path, scratch, readable=self.readable, hidden=self.hidden)
+                shown = (self.repository_path, *self.readable) if self.repository_path else self.readable
+                binds = _binds(self.worktree_path, scratch, readable=shown, hidden=self.hidden)
                 return [*_bwrap(binds, allow_network=self.allow_network), "--", *argv]
             case Isolation.NAMESPACES:
                 return [*_unshare(allow_network=self.allow_network), *argv]

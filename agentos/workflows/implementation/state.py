@@ -13,6 +13,8 @@ class ImplementationState(TypedDict, total=False):
     """The design's place in the repository."""
     lld_text: str
     depends_on: list[str]
+    branch_prefix: str
+    """What the branch has before the item's id: two projects of one repository may both have an item 7."""
 
     # Where the work happens.
     approval: str
@@ -21,6 +23,8 @@ class ImplementationState(TypedDict, total=False):
     """The branch or revision the item's branch starts from, as people name it."""
     base_commit: str
     branch: str
+    folder: str
+    """The project's folder in its repository; empty when it is the whole of it."""
     head: str
     """The branch's commit after the last finished node: what a node that runs again goes back to."""
     coverage_target: int

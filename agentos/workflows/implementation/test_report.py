@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import xml.parsers.expat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,8 +11,8 @@ from xml.etree import ElementTree
 
 from agentos.errors import AgentosError
 from agentos.workflows.implementation.sandbox import Isolation
+from agentos.workflows.implementation.untrusted_xml import UntrustedXmlError, read_xml
 
-MAX_JUNIT_BYTES: Final = 32 * 1024 * 1024
 _MAX_MESSAGE_CHARACTERS: Final = 4_000
 
 _ERROR_NAME: Final = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
@@ -89,7 +88,9 @@ class SuiteReport:
     cases: tuple[CaseResult, ...] | None
     """None when the run left no report by test: then the exit code is all there is."""
     coverage: Mapping[str, FileCoverage] | None = field(default=None)
-    """By path in the worktree; None when it was not or could not be measured."""
+    """By path in the project; None when it was not or could not be measured."""
+    coverage_problem: str = "it could not be measured"
+    """Why there is no coverage, after a "since"."""
 
     @property
     def passed(self) -> frozenset[str]:
@@ -118,31 +119,13 @@ class SuiteReport:
 
 def parse_junit(data: bytes) -> tuple[CaseResult, ...]:
     """The test cases in a JUnit file. Raises JunitError; entities and document types are refused, never expanded."""
-    if len(data) > MAX_JUNIT_BYTES:
-        raise JunitError(f"the JUnit file has {len(data)} bytes, at most {MAX_JUNIT_BYTES} are read")
-    _refuse_declarations(data)
     try:
-        root = ElementTree.fromstring(data)
-    except ElementTree.ParseError as error:
-        raise JunitError(f"the JUnit file is not well-formed XML: {error}") from None
+        root = read_xml(data, "the JUnit file")
+    except UntrustedXmlError as error:
+        raise JunitError(str(error)) from None
     if root.tag not in ("testsuites", "testsuite"):
         raise JunitError(f"the JUnit file starts with <{root.tag[:40]}>, not with <testsuites> or <testsuite>")
     return _worst_of_each([_case(element) for element in root.iter("testcase")])
-
-
-def _refuse_declarations(data: bytes) -> None:
-    """Entities are declared in a document type; without one there is nothing to expand."""
-
-    def refuse(*_: object) -> None:
-        raise JunitError("the JUnit file declares a document type, which no test tool does")
-
-    parser = xml.parsers.expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
-    try:
-        parser.Parse(data, True)
-    except xml.parsers.expat.ExpatError as error:
-        raise JunitError(f"the JUnit file is not well-formed XML: {error}") from None
 
 
 def _worst_of_each(cases: list[CaseResult]) -> tuple[CaseResult, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import glob
+import itertools
 import json
 import os
 import shlex
@@ -18,15 +19,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.errors import UsageError
+from agentos.workflows.implementation.coverage_report import CoverageReportError, parse_coverage
 from agentos.workflows.implementation.sandbox import Sandbox, SandboxResult
 from agentos.workflows.implementation.test_report import (
-    MAX_JUNIT_BYTES,
     CaseResult,
     FileCoverage,
     JunitError,
     SuiteReport,
     parse_junit,
 )
+from agentos.workflows.implementation.untrusted_xml import MAX_XML_BYTES
 
 _MODULES: Final = ("pytest", "coverage", "pytest_cov", "xdist")
 _PROBE: Final = (
@@ -35,13 +37,16 @@ _PROBE: Final = (
 )
 _PROBE_SECONDS: Final = 60.0
 _COVERAGE_JSON_SECONDS: Final = 120.0
-_MAX_JUNIT_FILES: Final = 2_000
+_MAX_REPORT_FILES: Final = 2_000
+_NO_COVERAGE_FILE: Final = (
+    "the test command names no report of it (set [implementation] coverage to the Cobertura or lcov file it writes)"
+)
 # Where a command may leave its JUnit file when it can be told to.
 JUNIT_VARIABLE: Final = "AGENTOS_JUNIT_XML"
 
 
-def find_python(project_dir: Path, configured: str | None = None) -> Path:
-    """The target project's interpreter: as configured, else its virtual environment, else ours.
+def find_python(project_dir: Path, *above: Path, configured: str | None = None) -> Path:
+    """The target project's interpreter: as configured, else its virtual environment or one `above` it, else ours.
 
     Looked for in the user's checkout, never in the worktree, where model-written code could have put one.
     """
@@ -51,8 +56,8 @@ def find_python(project_dir: Path, configured: str | None = None) -> Path:
         if found is None:
             raise UsageError(f"{configured} is not a Python interpreter: set [implementation] python to one")
         return Path(found)
-    for folder in (".venv", "venv"):
-        candidate = project_dir / folder / "bin" / "python"
+    for directory, folder in itertools.product((project_dir, *above), (".venv", "venv")):
+        candidate = directory / folder / "bin" / "python"
         if os.access(candidate, os.X_OK):
             return candidate
     return Path(sys.executable)
@@ -76,12 +81,15 @@ class Pytest:
         """
         place = replace(self.sandbox, readable=(*self.sandbox.readable, self.python.parent.parent))
         available = self._available(place)
-        measured = [path for path in measure if path.endswith(".py")] if "coverage" in available else []
+        can_measure = bool(measure) and "coverage" in available
+        measured = [path for path in measure if path.endswith(".py")] if can_measure else []
         with _scratch() as scratch:
-            argv = [*self._measuring(place, scratch, measured), "-m", "pytest", *self._options(scratch, available)]
+            options = self._options(place.worktree_path, scratch, available)
+            argv = [*self._measuring(place, scratch, measured), "-m", "pytest", *options]
             env = _python_environment(place.worktree_path)
             result = place.run([*argv, *tests], timeout_seconds=timeout_seconds, env=env, scratch_dir=scratch)
-            coverage = self._coverage(place, scratch, measured, env) if measured else None
+            found = self._coverage(place, scratch, measured, env) if measured else {}
+            coverage = found if can_measure else None
             cases = _parsed(read_untrusted(scratch / "junit.xml"))
         return _report(shlex.join(["python", "-m", "pytest", *tests]), result, cases, coverage)
 
@@ -95,11 +103,13 @@ class Pytest:
             raise UsageError(f"{self.python} has no pytest: install it there or set [implementation] test")
         return available
 
-    def _options(self, scratch: Path, available: frozenset[str]) -> list[str]:
+    def _options(self, root: Path, scratch: Path, available: frozenset[str]) -> list[str]:
         """Options that win over the project's own: whole results, no early stop, no files in the worktree."""
         return [
             *("-p", "no:cacheprovider", "--color=no", "--tb=long", "--maxfail=0", "--continue-on-collection-errors"),
             *("-o", "junit_family=xunit1", f"--junitxml={scratch / 'junit.xml'}"),
+            # Ids of tests start here, wherever above it a settings file of pytest may be.
+            f"--rootdir={root}",
             *(("--no-cov",) if "pytest_cov" in available else ()),
             *(("-n0",) if "xdist" in available else ()),
             # Came with agentos, not with the project, and takes seconds to load.
@@ -124,23 +134,49 @@ class Pytest:
 
 
 def run_command(
-    sandbox: Sandbox, line: str, *, junit_glob: str | None = None, timeout_seconds: float = 600.0
+    sandbox: Sandbox,
+    line: str,
+    *,
+    junit_glob: str | None = None,
+    coverage_glob: str | None = None,
+    timeout_seconds: float = 600.0,
 ) -> SuiteReport:
     """Run the project's own test command (a line for the shell, from its configuration, never from a model).
 
-    JUnit files it leaves in `$AGENTOS_JUNIT_XML` or at `junit_glob` in the worktree are read; old ones are not.
+    JUnit files it leaves in `$AGENTOS_JUNIT_XML` or at `junit_glob` in the project are read, and coverage at
+    `coverage_glob`; old ones are not.
     """
     with _scratch() as scratch:
         junit_path = scratch / "junit.xml"
-        before = _stamps(sandbox.worktree_path, junit_glob)
+        before, coverage_before = (_stamps(sandbox.worktree_path, each) for each in (junit_glob, coverage_glob))
         argv = ["/bin/sh", "-c", line]
         env = {JUNIT_VARIABLE: str(junit_path)}
         result = sandbox.run(argv, timeout_seconds=timeout_seconds, env=env, scratch_dir=scratch)
-        after = _stamps(sandbox.worktree_path, junit_glob)
-        fresh = [path for path, stamp in sorted(after.items()) if before.get(path) != stamp]
+        fresh = _written_since(before, sandbox.worktree_path, junit_glob)
         parts = [cases for path in (junit_path, *fresh) if (cases := _parsed(read_untrusted(path))) is not None]
     cases = tuple(case for part in parts for case in part) if parts else None
-    return _report(line, result, cases, None)
+    report = _report(line, result, cases, None)
+    if coverage_glob is None:
+        return replace(report, coverage_problem=_NO_COVERAGE_FILE)
+    written = _written_since(coverage_before, sandbox.worktree_path, coverage_glob)
+    return _with_coverage(report, sandbox.worktree_path, coverage_glob, written)
+
+
+def _with_coverage(report: SuiteReport, root: Path, pattern: str, written: Sequence[Path]) -> SuiteReport:
+    """The report with what its command's coverage files say, or with why they say nothing."""
+    if not written:
+        return replace(report, coverage_problem=f"the command wrote no {pattern}")
+    coverage: dict[str, FileCoverage] = {}
+    for path in written:
+        name = path.relative_to(root).as_posix()
+        data = read_untrusted(path)
+        if data is None:
+            return replace(report, coverage_problem=f"{name} is not a plain file of at most {MAX_XML_BYTES} bytes")
+        try:
+            coverage |= parse_coverage(data, root)
+        except CoverageReportError as error:
+            return replace(report, coverage_problem=f"{name} cannot be read: {error}")
+    return replace(report, coverage=coverage)
 
 
 def _report(
@@ -210,7 +246,7 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def read_untrusted(path: Path, limit_bytes: int = MAX_JUNIT_BYTES) -> bytes | None:
+def read_untrusted(path: Path, limit_bytes: int = MAX_XML_BYTES) -> bytes | None:
     """A file that model-written code may have put there: None unless it is a plain file of a bounded size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -234,13 +270,17 @@ def _parsed(data: bytes | None) -> tuple[CaseResult, ...] | None:
         return None
 
 
-def _stamps(worktree_path: Path, junit_glob: str | None) -> dict[Path, tuple[int, int]]:
-    if junit_glob is None:
+def _written_since(before: Mapping[Path, tuple[int, int]], root: Path, pattern: str | None) -> list[Path]:
+    return [path for path, stamp in sorted(_stamps(root, pattern).items()) if before.get(path) != stamp]
+
+
+def _stamps(root: Path, pattern: str | None) -> dict[Path, tuple[int, int]]:
+    if pattern is None:
         return {}
-    if junit_glob.startswith("/") or ".." in junit_glob.split("/"):
-        raise UsageError(f"{junit_glob!r} is not a pattern inside the project: JUnit files are looked for in it")
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        raise UsageError(f"{pattern!r} is not a pattern inside the project: reports of tests are looked for in it")
     stamps = {}
-    for path in sorted(worktree_path.glob(junit_glob))[:_MAX_JUNIT_FILES]:
+    for path in sorted(root.glob(pattern))[:_MAX_REPORT_FILES]:
         with contextlib.suppress(OSError):
             found = path.lstat()
             stamps[path] = (found.st_mtime_ns, found.st_ino)

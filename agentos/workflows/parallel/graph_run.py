@@ -561,7 +561,7 @@ class GraphRun:
             self._emit(ChildrenLeaked(item_id=item_id, pids=exit.leaked))
         running.usage = self._keys.worker_gone(item_id)
         end = decide_end(
-            running.last_word,
+            self._last_word(running),
             exit.code,
             ended_because=running.ended_because,
             held_because=running.held_because,
@@ -570,6 +570,13 @@ class GraphRun:
         )
         ending = self._carry_out(running, end)
         self._perform(self._schedule.ended(item_id, ending))
+
+    def _last_word(self, running: _Running) -> LastWord:
+        """A checkpoint that one worker cannot write where others can is that item's fault, not the run's."""
+        word = running.last_word
+        if isinstance(word, ItemFailed) and word.is_run_fault and checkpoint.can_keep(self._db_path(running.item.id)):
+            return replace(word, is_run_fault=False)
+        return word
 
     def _carry_out(self, running: _Running, end: ItemEnd) -> Ending:
         """Files first: a record says only what is true."""

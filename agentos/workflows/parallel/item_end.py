@@ -14,6 +14,9 @@ ATTENTION_OUTCOMES = ("needs_revision", "awaiting_review", "paused")
 UNFINISHED_OUTCOMES = ("failed", "skipped", "interrupted", "awaiting_review", "paused")
 """The same command has something left to do."""
 
+_OWN_OUTCOMES = ("interrupted", "skipped", "paused", "awaiting_review")
+"""What only the engine can say of an item: a graph that ran to its end is none of it."""
+
 LastWord = ItemDone | ItemFailed | ItemStopped | None
 
 
@@ -50,6 +53,9 @@ def decide_end(
             return ItemEnd(ending=Ending.NOT_DONE, outcome="awaiting_review")
         case ItemDone(outcome="failed"):
             return ItemEnd(ending=Ending.NOT_DONE, outcome="failed", reason=word.reason)
+        case ItemDone(outcome=outcome) if outcome in _OWN_OUTCOMES:
+            reason = f"the graph gave {outcome!r} as its outcome, a word of the engine's own; choose another"
+            return ItemEnd(ending=Ending.NOT_DONE, outcome="failed", reason=reason)
         case ItemDone():
             return ItemEnd(
                 ending=Ending.NOT_DONE if word.outcome in ATTENTION_OUTCOMES else Ending.DONE,

@@ -31,8 +31,11 @@ def signals_handled(on_stop: Callable[[int], None], on_suspend: Callable[[], Non
         del before[_HANG_UP]  # nohup: the user wants the run to outlive the terminal.
     for number in before:
         signal.signal(number, handlers[number])
+    # Whoever started us may have blocked them, by mistake or for a moment of their own.
+    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)

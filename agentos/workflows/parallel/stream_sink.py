@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
@@ -29,6 +30,8 @@ class StreamSink:
         self._size = 0
         self._was_full = False
         self.is_closed = False
+        self.fault = ""
+        """Why nothing more can be written, unless the reader just left."""
         self._is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         self._fd, self._largest_write = (descriptor, _LARGEST_WRITE) if self._is_file else _open_again(descriptor)
         self._owns_fd = self._fd != descriptor
@@ -78,8 +81,10 @@ class StreamSink:
                     self._chunks.appendleft(rest)
         except BlockingIOError:
             pass
-        except OSError:
+        except OSError as error:
             # The reader went away (EPIPE), the terminal did (EIO), or the disk is full: nobody can be shown anything.
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                self.fault = error.strerror or str(error)
             self._give_up()
             return
         self._rewatch()

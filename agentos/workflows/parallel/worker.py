@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentos import outputs
 from agentos.errors import AgentosError
@@ -75,11 +75,19 @@ class Channel:
         self.is_stopping = False
         self.broker = SocketBroker(self.send)
         self._main_thread = threading.main_thread().ident
+        self._pid = os.getpid()
         for line in early:
             self._take(decode(line))
         threading.Thread(target=self._listen, name="agentos-channel", daemon=True).start()
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is no worker but a child that a node has forked: it must not speak for the item."""
+        return os.getpid() != self._pid
+
     def send(self, message: UpMessage) -> None:
+        if self.is_forked:
+            _end_forked_child(None)
         data = encode(message)
         with self._send_lock:
             self._socket.sendall(data)
@@ -167,8 +175,10 @@ def run_worker(control: socket.socket, load: Callable[[], CompiledGraph]) -> Non
 
 def _flush() -> None:
     """Everything said so far is on its way, by Python and by native code."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # A node may have closed it, or put anything in its place: None, its own object.
+        with suppress(Exception):
+            stream.flush()
     host.flush_native_output()
 
 
@@ -178,6 +188,18 @@ def _leave(exit_status: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         atexit._run_exitfuncs()
         _flush()
+    os._exit(exit_status)
+
+
+def _end_forked_child(error: BaseException | None) -> NoReturn:
+    """A child that came out of its node, as `sys.exit` does, ends as a program of its own would."""
+    exit_status = 0
+    if isinstance(error, SystemExit):
+        exit_status = error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        sys.stderr.write(_safe_traceback(error))
+        exit_status = 1
+    _flush()
     os._exit(exit_status)
 
 
@@ -242,6 +264,8 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]
         execution.run(initial_state, announce, answer=answer)
         return _done(execution, database)
     except BaseException as error:
+        if channel.is_forked:
+            _end_forked_child(error)
         # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
         if channel.is_stopping and any(isinstance(e, KeyboardInterrupt | CallCancelledError) for e in _chain(error)):
             return ItemStopped()
@@ -345,11 +369,12 @@ def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: R
 
 def _chain(error: BaseException | None) -> list[BaseException]:
     chain: list[BaseException] = []
-    while error is not None and error not in chain:
+    # By identity: how an error compares is a user's code.
+    while error is not None and not any(error is known for known in chain):
         chain.append(error)
         if isinstance(error, BaseExceptionGroup):
-            chain += [inner for inner in error.exceptions if inner not in chain]
-        error = error.__cause__ or error.__context__
+            chain += error.exceptions
+        error = error.__context__ if error.__cause__ is None else error.__cause__
     return chain
 
 
@@ -358,7 +383,7 @@ def _safe_text(error: BaseException) -> str:
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         return f"{name} (its text cannot be shown)"
     is_telling = any(character.isalpha() for character in text) and not isinstance(error, LookupError | SystemExit)
     return text if is_telling else f"{name}: {text}".removesuffix(": ")
@@ -375,5 +400,5 @@ def _shortened(text: str) -> str:
 def _safe_traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:
+    except BaseException:
         return "".join(traceback.format_tb(error.__traceback__))

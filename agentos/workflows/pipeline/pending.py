@@ -8,7 +8,8 @@ from pathlib import Path
 from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.workflows.drafting.pending import Pending, Wanted, find_llds
-from agentos.workflows.implementation.pending import read_designs, why_implemented
+from agentos.workflows.implementation.pending import on_own_branch, read_designs, why_implemented
+from agentos.workflows.implementation.records import branch_prefix
 from agentos.workflows.plan import Item
 
 _APPROVED = "already approved"
@@ -19,7 +20,8 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     wanted = replace(wanted, patterns=[pattern.removeprefix("PIPE-") for pattern in wanted.patterns])
     issues = find_llds(project_dir, settings, wanted)
     designs = {design.id: design for design in read_designs(project_dir, settings)}
-    items = [_with_dependencies(item) for item in issues.items]
+    prefix = branch_prefix(project_dir)
+    items = [on_own_branch(_with_dependencies(item), prefix) for item in issues.items]
     reasons = dict(issues.reasons)
     skipped = []
     for item_id, reason in issues.skipped:

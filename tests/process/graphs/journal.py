@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -53,6 +54,18 @@ class Unprintable(Exception):
         raise RuntimeError("no text for you")
 
 
+class TextExits(Exception):
+    def __str__(self) -> str:
+        sys.exit(3)
+
+
+class Incomparable(Exception):
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("do not compare me")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class OwnBaseException(BaseException):
     pass
 
@@ -68,6 +81,34 @@ def _wait_for(name: str) -> None:
 
 def _raise(error: BaseException) -> None:
     raise error
+
+
+def _raise_incomparable() -> None:
+    try:
+        raise Incomparable("inner")
+    except Incomparable as error:
+        raise Incomparable("outer") from error
+
+
+def _fork_and_exit(name: str) -> None:
+    """The child leaves as programs do. Its parent goes on for longer than a worker that is done may live."""
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    note(f"child exited with {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}")
+    _wait_for(name)
+
+
+def _lose_stdout(how: str) -> None:
+    if how == "closed":
+        sys.stdout.close()
+        sys.stderr.close()
+    else:
+        sys.stdout = sys.stderr = None if how == "none" else 5  # type: ignore[assignment]
+
+
+def _limit_files(size: str) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
 
 
 def _first_time(name: str) -> bool:
@@ -107,6 +148,7 @@ def _print_kilobytes(number: str) -> None:
 TASKS: dict[str, Any] = {
     "wait": _wait_for,
     "print": print,
+    "environment": lambda name: note(f"{name}={os.environ.get(name)}"),
     "print_kilobytes": _print_kilobytes,
     "sleep": lambda seconds: time.sleep(float(seconds)),
     "raise": lambda text: _raise(ValueError(text)),
@@ -114,6 +156,8 @@ TASKS: dict[str, Any] = {
     "own_database_full": lambda _: _raise(sqlite3.OperationalError("database or disk is full")),
     "unpicklable": lambda _: _raise(Unpicklable()),
     "unprintable": lambda _: _raise(Unprintable()),
+    "text_exits": lambda _: _raise(TextExits()),
+    "incomparable": lambda _: _raise_incomparable(),
     "raise_huge": lambda megabytes: _raise(ValueError("huge " + "x" * (int(megabytes) << 20))),
     "stop_iteration": lambda _: _raise(StopIteration("nothing left")),
     "recurse": _recurse,
@@ -125,6 +169,9 @@ TASKS: dict[str, Any] = {
     "segfault": lambda _: ctypes.string_at(0),
     "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
     "leave_child": lambda seconds: subprocess.Popen(["sleep", seconds], start_new_session=True),
+    "fork_and_exit": _fork_and_exit,
+    "lose_stdout": _lose_stdout,
+    "limit_files": _limit_files,
     "crash_once": _crash_once,
     "kill_once": _kill_once,
     "fail_once": _fail_once,

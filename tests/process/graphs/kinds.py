@@ -8,6 +8,7 @@ from operator import add
 from typing import Annotated, Any, TypedDict
 
 from journal import note, step
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict
@@ -91,9 +92,28 @@ def _gate() -> Any:
     return made
 
 
+async def _awaited_choice(state: State) -> str:
+    await asyncio.sleep(0)
+    return "inner"
+
+
+def _awaited_in_parts() -> Any:
+    """Plain nodes throughout; what has to be awaited is a choice, a node of a subgraph, a link of a chain."""
+    made = StateGraph(State)
+    made.add_node("first", _node("first"))
+    made.add_node("inner", _single("deep", _async_node("deep")).compile())
+    made.add_node("chained", RunnableLambda(lambda state: state) | RunnableLambda(_async_node("chained")))
+    made.add_edge(START, "first")
+    made.add_conditional_edges("first", _awaited_choice, ["inner"])
+    made.add_edge("inner", "chained")
+    made.add_edge("chained", END)
+    return made
+
+
 parallel = _fan_out(_node)
 asynchronous = _fan_out(_async_node)
 typed = _single("count_up", _count_up, Typed)
 verdict = _single("judge", lambda state: {})
 unsaveable = _single("odd", lambda state: {"odd": open(os.devnull)} if state.get("tasks") else {})  # noqa: SIM115, PTH123
 gate = _gate
+awaited_in_parts = _awaited_in_parts

@@ -176,7 +176,9 @@ def test_no_character_can_be_slipped_in(data: st.DataObject) -> None:
 
 
 def test_text_after_the_block_is_not_approved_either() -> None:
-    assert not isinstance(verify_approval(stamp_approval(lld(), APPROVAL) + "\n1. One more thing\n"), Intact)
+    added = stamp_approval(lld(), APPROVAL) + "\n1. One more thing\n"
+    assert verify_approval(added) == Changed("text was added after the approval block")
+    assert verify_approval(added.replace('"drafter"', '"painter"')) == Absent()
 
 
 def test_an_approval_is_bound_to_the_text_that_was_reviewed() -> None:

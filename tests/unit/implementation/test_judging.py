@@ -106,7 +106,7 @@ def test_coverage_of_changed_code_counts_and_tests_do_not() -> None:
         "tests/test_a.py": FileCoverage(9, (1,)),
     }
     covered = report(passed("a"), coverage=coverage)
-    changed = ["a.py", "b.py", "tests/test_a.py", "README.md", "deleted.py"]
+    changed = ["a.py", "b.py", "tests/test_a.py", "README.md"]
     verdict = judge_green(covered, changed_files=changed, coverage_target=90)
     assert verdict.shortfalls == {"a.py": 80.0}
     assert verdict.coverage_percent == 98.0

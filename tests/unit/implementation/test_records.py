@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agentos.workflows.implementation.records import Implemented, as_text, has_branch, read_record, record_path
+from agentos.workflows.implementation.records import (
+    Implemented,
+    as_text,
+    branch_prefix,
+    has_branch,
+    read_record,
+    record_path,
+)
+from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +56,31 @@ def test_without_a_repository_there_is_no_branch(tmp_path: Path) -> None:
     assert not has_branch(tmp_path, "agentos/1")
     (tmp_path / ".git").mkdir()
     assert not has_branch(tmp_path, "agentos/1")
+
+
+@pytest.mark.parametrize(
+    ("folder", "prefix"),
+    [
+        ("", ""),
+        ("api", "api--"),
+        ("services/my-api", "services--my-api--"),
+    ],
+)
+def test_branches_of_a_project_in_a_folder_start_with_the_folder(tmp_path: Path, folder: str, prefix: str) -> None:
+    (tmp_path / ".git").mkdir()
+
+    assert branch_prefix(tmp_path / folder) == prefix
+
+
+def test_folders_that_look_alike_in_a_branch_do_not_share_branches(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    folders = ["a/b", "a--b", "a b", "a-b", "ä-b", "/".join(["deep"] * 40), "/".join(["deep"] * 41)]
+
+    prefixes = [branch_prefix(tmp_path / folder) for folder in folders]
+
+    assert len(set(prefixes)) == len(folders)
+    assert all(sanitize_identifier(f"{prefix}12") for prefix in prefixes)
+
+
+def test_a_project_in_no_repository_has_no_prefix(tmp_path: Path) -> None:
+    assert branch_prefix(tmp_path) == ""

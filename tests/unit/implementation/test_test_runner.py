@@ -192,9 +192,9 @@ def test_python_is_the_projects_own(tmp_path: Path) -> None:
     own.parent.mkdir(parents=True)
     own.symlink_to(sys.executable)
     assert find_python(tmp_path) == own
-    assert find_python(tmp_path, ".venv/bin/python") == own
+    assert find_python(tmp_path, configured=".venv/bin/python") == own
     with pytest.raises(UsageError, match="not a Python interpreter"):
-        find_python(tmp_path, "no-such-python")
+        find_python(tmp_path, configured="no-such-python")
 
 
 def test_command_is_judged_by_exit_code(worktree: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import textwrap
@@ -17,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
-from agentos.workstreams.leases import WorkstreamLeases
 from agentos.workstreams.registry import Registry, is_alive, this_process
 from agentos.workstreams.state import (
     Active,
@@ -191,37 +189,3 @@ def test_reconcile_agrees_with_a_real_repository(
 def test_owner_is_this_very_process_and_not_one_with_the_same_number() -> None:
     assert is_alive(this_process())
     assert not is_alive(Owner(os.getpid(), "1"))
-
-
-def test_ports_are_leased_once_each_and_given_back(project: Path, tmp_path: Path) -> None:
-    leases, others = WorkstreamLeases(project), WorkstreamLeases(tmp_path)
-    with socket.socket() as busy:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen()
-        taken = busy.getsockname()[1]
-        ports = range(taken, taken + 40)
-        web = leases.port("a", "web", ports=ports)
-        assert web != taken
-        assert leases.port("a", "web", ports=ports) == web
-        assert len({web, leases.port("a", "api", ports=ports), others.port("a", "web", ports=ports)}) == 3
-        assert leases.held_by("a")["web"] == f"port:{web}"
-        with pytest.raises(UsageError, match="no free db"):
-            leases.port("b", "db", ports=range(web, web + 1))
-        leases.release("a")
-        assert leases.held_by("a") == {}
-        assert others.held_by("a") != {}
-        assert leases.port("b", "db", ports=range(web, web + 1)) == web
-
-
-def test_names_are_unique_across_projects(project: Path, tmp_path: Path) -> None:
-    first = WorkstreamLeases(project).name("a", "database", prefix="shop_test")
-    second = WorkstreamLeases(tmp_path).name("a", "database", prefix="shop_test")
-    assert (first, second) == ("shop_test_a", "shop_test_a_2")
-
-
-def test_unreadable_leases_name_the_file(project: Path) -> None:
-    leases = WorkstreamLeases(project)
-    leases.name("a", "database", prefix="x")
-    leases._path.write_text("[1]")
-    with pytest.raises(UsageError, match=r"leases\.json"):
-        leases.release("a")

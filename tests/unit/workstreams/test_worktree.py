@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,10 @@ import pytest
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.workstreams.commits import Author, commit_all
 from agentos.workstreams.git import GitError
+from agentos.workstreams.losses import Losses
 from agentos.workstreams.worktree import (
     Repository,
+    Worktree,
     WouldLoseWorkError,
     branch_of,
     default_worktrees_dir,
@@ -28,6 +31,12 @@ from agentos.workstreams.worktree import (
 
 AUTHOR = Author("Agent", "agent@example.com")
 GitCommand = Callable[..., str]
+
+
+def losses_of(repository: Repository, worktree: Worktree) -> Losses:
+    losses = repository.losses("a", worktree)
+    assert losses is not None
+    return losses
 
 
 def user_state(project: Path, git: GitCommand) -> tuple[str, ...]:
@@ -278,8 +287,8 @@ def test_squash_merged_branch_loses_nothing(repository: Repository, project: Pat
         commit_all(worktree, name, AUTHOR)
     git(project, "merge", "--quiet", "--squash", "agentos/a")
     git(project, "commit", "--quiet", "--message", "Squashed")
-    assert repository.losses(worktree).is_nothing
-    assert repository.losses(worktree).words() == "nothing would be lost"
+    assert losses_of(repository, worktree).is_nothing
+    assert losses_of(repository, worktree).words() == "nothing would be lost"
 
 
 def test_words_say_how_much_is_on_a_remote(
@@ -291,10 +300,10 @@ def test_words_say_how_much_is_on_a_remote(
     (worktree.path / "one.py").write_text("x = 1\n")
     commit_all(worktree, "One", AUTHOR)
     git(project, "push", "--quiet", "origin", "agentos/a")
-    assert "all on a remote" in repository.losses(worktree).words()
+    assert "all on a remote" in losses_of(repository, worktree).words()
     (worktree.path / "two.py").write_text("x = 2\n")
     commit_all(worktree, "Two", AUTHOR)
-    assert "2 commits not merged into main, 1 of them on no remote" in repository.losses(worktree).words()
+    assert "2 commits not merged into main, 1 of them on no remote" in losses_of(repository, worktree).words()
 
 
 def test_detached_head_with_commits_is_work_too(repository: Repository, git: GitCommand) -> None:
@@ -305,7 +314,7 @@ def test_detached_head_with_commits_is_work_too(repository: Repository, git: Git
     assert detached.branch is None
     assert detached.slug is None
     commit_all(detached, "One", AUTHOR)
-    assert repository.losses(detached).unmerged_commits == 1
+    assert losses_of(repository, detached).unmerged_commits == 1
 
 
 def test_locked_worktree_is_kept_unless_forced(repository: Repository, project: Path, git: GitCommand) -> None:
@@ -399,3 +408,62 @@ def test_a_record_that_a_killed_git_left_half_written_does_not_stop_the_others(r
     (remains / "commondir").write_text("")
     assert [worktree.slug for worktree in repository.worktrees()] == ["a"]
     assert repository.create("b").worktree.slug == "b"
+
+
+def test_listing_waits_for_whoever_removes_a_worktree_however_long_that_takes(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that is half deleted makes `git worktree list` fail; only the remover's lock tells when it is over."""
+    monkeypatch.setattr("agentos.workstreams.worktree._LIST_PAUSES_SECONDS", ())
+    repository.create("a")
+    record = repository.create("b").worktree.git_dir
+    is_waiting = threading.Event()
+
+    def wait_and_finish(_seconds: float) -> None:
+        is_waiting.set()
+        threading.Event().wait(0.01)
+
+    monkeypatch.setattr("agentos.workstreams.filelock.time.sleep", wait_and_finish)
+    with ThreadPoolExecutor(1) as executor:
+        with repository._lock():
+            (record / "commondir").write_text("")
+            listing = executor.submit(repository.worktrees)
+            assert is_waiting.wait(30)
+            shutil.rmtree(record)
+        assert [worktree.slug for worktree in listing.result(30)] == ["a"]
+
+
+def test_listing_never_fails_while_others_add_and_remove(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentos.workstreams.worktree._LIST_PAUSES_SECONDS", ())
+    repository.create("stays")
+    is_over = threading.Event()
+
+    def come_and_go(number: int) -> None:
+        for _ in range(6):
+            repository.create(f"w{number}")
+            repository.remove(f"w{number}", delete_branch=True)
+
+    def look() -> set[bool]:
+        seen = set()
+        while not is_over.is_set():
+            seen.add("stays" in {worktree.slug for worktree in repository.worktrees()})
+        return seen
+
+    with ThreadPoolExecutor(8) as executor:
+        looks = [executor.submit(look) for _ in range(3)]
+        try:
+            list(executor.map(come_and_go, range(5)))
+        finally:
+            is_over.set()
+        assert [each.result(30) for each in looks] == [{True}] * 3
+
+
+def test_one_workstream_is_removed_by_many_at_once_without_an_error(repository: Repository) -> None:
+    for _ in range(3):
+        repository.create("a")
+        with ThreadPoolExecutor(6) as executor:
+            removals = [executor.submit(repository.remove, "a", delete_branch=True) for _ in range(6)]
+            assert [removal.result(60) for removal in removals] == [None] * 6
+        assert (repository.worktrees(), repository.branches()) == ((), ())

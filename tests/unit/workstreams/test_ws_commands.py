@@ -84,10 +84,10 @@ def test_all_are_changed_or_none(streams: ProjectWorkstreams) -> None:
 def test_removing_gives_back_leases_and_checkpoints(streams: ProjectWorkstreams, project: Path) -> None:
     streams.new("a", "x")
     leases = WorkstreamLeases(project)
-    leases.name("a", "database", prefix="test")
+    leases.name("a", "TEST_DB")
     kept, dropped = (streams_checkpoint(streams, name) for name in ("lld_workflow_x_workflow_a", "lld_workflow_a"))
     streams.remove("a")
-    assert leases.held_by("a") == {}
+    assert leases.held("a") == ()
     assert (kept.exists(), dropped.exists()) == (True, False)
 
 

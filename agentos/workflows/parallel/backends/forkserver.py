@@ -6,6 +6,7 @@ sees every process of the run end, and when the coordinator's socket closes, for
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 SPAWN_FLAG = "--worker"
 _KILL_DEADLINE_SECONDS = 3.0
+_MOST_MESSAGE_CHARACTERS = 2_000
+_MOST_TRACE_CHARACTERS = 10_000
 
 
 def main(arguments: list[str]) -> None:
@@ -46,6 +49,22 @@ def main(arguments: list[str]) -> None:
         return
     host.adopt_orphans()
     ForkServer(control, settings).run()
+    _leave()
+
+
+def _leave() -> None:
+    """Not by returning: a thread that the graph's module has started must not keep the process."""
+    with suppress(BaseException):
+        atexit._run_exitfuncs()
+    _flush()
+    os._exit(0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # The graph's module may have closed it or put anything in its place.
+        with suppress(Exception):
+            stream.flush()
 
 
 def _loader(settings: dict[str, Any]) -> CompiledGraph:
@@ -81,6 +100,8 @@ class ForkServer:
         os.set_blocking(self._child_signal_write, False)
         signal.set_wakeup_fd(self._child_signal_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        # Whoever started us, or the graph's module, may have blocked it, and what workers stop by.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         # From here on the socket tells us of the coordinator's death, and we have workers to end before our own.
         host.die_with_parent(0)
         if os.getppid() != self._settings["coordinator_pid"]:
@@ -112,20 +133,13 @@ class ForkServer:
             graph.warm_up()
             keys = graph.input_keys(self._graph)
         except BaseException as error:
-            is_usage = isinstance(error, UsageError)
-            self._send(
-                "failed",
-                is_usage=is_usage,
-                message=str(error) if is_usage else f"{type(error).__name__}: {error}",
-                traceback=traceback.format_exc()[-20_000:],
-            )
+            self._send("failed", is_usage=isinstance(error, UsageError), **_words(error))
             return False
         if self._settings["fork"]:
             self._preload_sdks(calls_models=calls_models)
         else:
             self._graph = None
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         # Nothing loaded so far is ever collected, so that a child's collector does not copy the parent's pages.
         gc.collect()
         gc.freeze()
@@ -268,6 +282,16 @@ class ForkServer:
             _wait_for(pid)
         self._workers.clear()
         self._end_orphans()
+
+
+def _words(error: BaseException) -> dict[str, str]:
+    """What a packet can carry, even of an error that cannot be shown."""
+    try:
+        text, trace = str(error), traceback.format_exc()
+    except BaseException:
+        text, trace = "(its text cannot be shown)", "".join(traceback.format_tb(error.__traceback__))
+    message = text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
+    return {"message": message[:_MOST_MESSAGE_CHARACTERS], "traceback": trace[-_MOST_TRACE_CHARACTERS:]}
 
 
 def _was_over(pid: int) -> bool:

@@ -1,0 +1,62 @@
+"""`agentos ws lease` and `release`: ports and names that workstreams have for themselves."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+
+from agentos.cli.texts import say_json
+from agentos.cli.ws_tables import lease_lines
+from agentos.errors import ExitCode, UsageError
+from agentos.workstreams.commands import ProjectWorkstreams
+from agentos.workstreams.leases import Lease
+from agentos.workstreams.state import select_slugs
+
+
+def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    """Take what is asked for, then list what the workstreams hold; of one alone as `VARIABLE=VALUE` lines."""
+    known = project.refreshed()
+    wants_more = bool(arguments.ports or arguments.names)
+    if wants_more and not arguments.slugs:
+        raise UsageError("name the workstream that is to have it, as in `agentos ws lease SLUG --port WEB_PORT`")
+    slugs = select_slugs(arguments.slugs, known)
+    for slug in slugs if wants_more else ():
+        project.lease(slug, ports=arguments.ports, names=arguments.names)
+    held = project.leases.held()
+    chosen = [each for each in held if each.slug in slugs] if slugs else held
+    if arguments.json:
+        say_json([each.as_json() for each in chosen])
+    elif len(slugs) == 1:
+        _say(f"{each.variable}={each.value}" for each in chosen)
+    elif chosen:
+        _say(lease_lines(chosen))
+    else:
+        sys.stderr.write("No leases. `agentos ws lease SLUG --port WEB_PORT` takes a port.\n")
+    return ExitCode.OK
+
+
+def release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    """Give back what is named, or everything. What is not held is an error before anything is given back."""
+    slugs = select_slugs(arguments.slugs, project.refreshed())
+    for slug in slugs:
+        _refuse_unknown(slug, arguments.variables, project.leases.held(slug))
+    wanted = arguments.variables or None
+    released = [each for slug in slugs for each in project.leases.release(slug, wanted)]
+    if arguments.json:
+        say_json([each.as_json() for each in released])
+    else:
+        _say([f"{each.slug}: {each.variable} {each.value} given back" for each in released] or ["Nothing was held."])
+    return ExitCode.OK
+
+
+def _refuse_unknown(slug: str, variables: Sequence[str], held: Sequence[Lease]) -> None:
+    known = [each.variable for each in held]
+    unknown = [variable for variable in variables if variable not in known]
+    if unknown:
+        raise UsageError(f"{slug} does not hold {', '.join(unknown)}: it holds {', '.join(known) or 'nothing'}")
+
+
+def _say(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()

@@ -1,0 +1,95 @@
+"""What a graph's module does while it loads, and how it is called, does not get in the way of the run."""
+
+from __future__ import annotations
+
+import signal
+import textwrap
+
+import pytest
+from harness import Sandbox
+
+MODULE = """
+from steps import graph
+"""
+
+HABITS = {
+    "a thread that never ends": """
+        import threading, time
+        threading.Thread(target=time.sleep, args=(600,)).start()
+    """,
+    "blocked signals": """
+        import signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGINT})
+    """,
+    "no stdout": """
+        import sys
+        sys.stdout = None
+    """,
+}
+
+
+def write_module(sandbox: Sandbox, name: str, source: str) -> str:
+    (sandbox.project / "graphs" / name).write_text(textwrap.dedent(source) + MODULE)
+    return f"graphs/{name}:graph"
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_what_a_module_does_on_import_neither_holds_nor_breaks_the_run(sandbox: Sandbox, habit: str) -> None:
+    sandbox.write_items({"id": "a"}, {"id": "b"})
+
+    done = sandbox.run(graph=write_module(sandbox, "habits.py", HABITS[habit]))
+
+    assert done.code == 0, done
+    assert sandbox.outcomes() == {"a": "completed", "b": "completed"}
+
+
+@pytest.mark.parametrize("name", ["select.py", "json.py", "agentos.py"])
+def test_a_file_may_be_called_like_a_module_that_the_engine_uses(sandbox: Sandbox, name: str) -> None:
+    sandbox.write_items({"id": "a"})
+
+    done = sandbox.run(graph=write_module(sandbox, name, ""))
+
+    assert done.code == 0, done
+
+
+ERRORS = {
+    "endless text": ("raise ValueError('long ' + 'x' * 3_000_000)", "ValueError: long xxx"),
+    "no text": (
+        """
+        class Unprintable(Exception):
+            def __str__(self):
+                raise RuntimeError
+        raise Unprintable
+        """,
+        "Unprintable: (its text cannot be shown)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_whatever_error_a_module_raises_is_named(sandbox: Sandbox, case: str) -> None:
+    source, words = ERRORS[case]
+    sandbox.write_items({"id": "a"})
+
+    done = sandbox.run(graph=write_module(sandbox, "fails.py", source))
+
+    assert done.code == 2
+    assert words in done.stderr
+    assert len(done.stderr) < 20_000
+
+
+def test_a_run_started_with_its_signals_blocked_stops_all_the_same(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "wait never"}}})
+    blocked = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # The mask is inherited: the parent's own is put back at once.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        run = sandbox.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    sandbox.wait_for_note("a n2 start")
+
+    run.kill(signal.SIGTERM)
+
+    assert run.wait().code == 130
+    assert sandbox.outcomes() == {"a": "interrupted"}

@@ -1,0 +1,61 @@
+"""The command's own standard streams may be closed, or lead to a full disk."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness import AGENTOS, DEADLINE_SECONDS, Sandbox
+
+FULL = Path("/dev/full")
+
+
+def shell(sandbox: Sandbox, redirection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", str(AGENTOS), *arguments],
+        cwd=sandbox.project,
+        env=sandbox.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("redirection", [">&-", "<&- >&- 2>&-"])
+def test_a_run_without_standard_streams_runs_and_keeps_its_records(sandbox: Sandbox, redirection: str) -> None:
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "print heard"}}})
+
+    done = shell(sandbox, redirection, *sandbox.arguments())
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sandbox.outcomes() == {"a": "completed"}
+    [run_dir] = sandbox.run_dirs()
+    assert "heard" in (run_dir / "a.log").read_text()
+
+
+def test_an_error_without_stderr_is_still_told_by_the_exit_code(sandbox: Sandbox) -> None:
+    assert shell(sandbox, "2>&-", *sandbox.arguments(items="missing.jsonl")).returncode == 2
+
+
+def test_items_from_a_closed_stdin_are_no_items(sandbox: Sandbox) -> None:
+    done = shell(sandbox, "<&-", "run", "--graph", "graphs/steps.py:graph", "--items", "-")
+
+    assert done.returncode == 2
+    assert "no items in it" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_said_in_one_line_on_stderr(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"})
+
+    for arguments in (sandbox.arguments(), sandbox.arguments("--dry-run"), ["runs"]):
+        done = shell(sandbox, f">{FULL}", *arguments)
+
+        assert done.returncode != 0
+        [line] = done.stderr.splitlines()
+        assert line.startswith("agentos: error: cannot write")
+        assert "No space left on device" in line
