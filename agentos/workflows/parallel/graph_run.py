@@ -37,6 +37,7 @@ from agentos.workflows import checkpoint
 from agentos.workflows.batch import Batch, Done
 from agentos.workflows.claims import Claims, claim_name
 from agentos.workflows.parallel import host
+from agentos.workflows.parallel.ahead import Ahead
 from agentos.workflows.parallel.backends.processes import ProcessBackend, ServerFailed, WorkerExit
 from agentos.workflows.parallel.emitter import Emitter, Reporter
 from agentos.workflows.parallel.item_end import (
@@ -132,6 +133,8 @@ class _Running:
     """Why we ended it: the time limit, or a stall."""
     held_because: str = ""
     """Why its next node was not let start: it ends as paused."""
+    is_at_work: bool = False
+    """Its first node has been let start."""
     last_word: LastWord = None
     usage: ItemUsage = field(default_factory=ItemUsage)
     exit_timer: Timer | None = None
@@ -186,6 +189,8 @@ class GraphRun:
         self._keys = keys(self, self._emit)
         self._redactor = redactor
         self._running: dict[str, _Running] = {}
+        # Half as many as may run: while one starts, another is made. None with --fresh, which drops checkpoints.
+        self._ahead = Ahead(0 if settings.fresh else (settings.parallel + 1) // 2)
         self._opened_items: set[str] = set()
         self._outcomes: dict[str, str] = {}
         self._item_seconds = 0.0
@@ -321,6 +326,8 @@ class GraphRun:
             self._loop.after(_KILL_AFTER_SECONDS, self._kill_the_rest)
             self._loop.after(_GIVE_UP_AFTER_SECONDS, self._loop.stop)
         self._emit(StopRequested(reason=reason, at_once=at_once))
+        for item_id in self._ahead:
+            self._backend.kill(item_id)
         self._perform(self._schedule.stop(at_once=at_once))
         self._backend.stop_holding()
         waiting, self._waiting_for_server = self._waiting_for_server, []
@@ -391,14 +398,49 @@ class GraphRun:
             self._waiting_for_server.append(start)
             return
         item = self._items[start.item_id]
+        watch = ItemWatch(item.id, self._loop, self._settings.time_limits, self, lambda: self._is_suspended(item.id))
+        running = self._running[item.id] = _Running(item=item, attempt=start.attempt, watch=watch)
+        ready = self._ahead.take(item.id)
+        if ready is not None:
+            running.pid = ready.pid
+            for hear in ready.heard:
+                hear()
+            return
+        try:
+            self._make_worker(item, start.attempt)
+        except OSError as error:
+            del self._running[item.id]
+            self.fault(f"cannot start a worker: {error.strerror or error}")
+            self._perform(self._schedule.ended(item.id, Ending.INTERRUPTED))
+
+    def _prepare_next(self) -> None:
+        """Make the next items ready while there is nothing else to do: those that run come first."""
+        if not self._is_server_ready or not all(running.is_at_work for running in self._running.values()):
+            return
+        for item_id in self._ahead.to_make(self._schedule.next_up(self._ahead.most)):
+            ready = self._ahead.get(item_id)
+            assert ready is not None
+            ready.had_checkpoint = self._db_path(item_id).exists()
+            try:
+                self._make_worker(self._items[item_id], attempt=1)
+            except OSError:
+                self._drop_ready(item_id)
+                self._ahead.spoil(item_id)
+
+    def _drop_ready(self, item_id: str) -> None:
+        """Its worker is gone and the item has not started."""
+        ready = self._ahead.take(item_id)
+        if ready is not None and not ready.had_checkpoint:
+            checkpoint.remove(self._db_path(item_id))
+
+    def _make_worker(self, item: Item, attempt: int) -> None:
+        """Raises OSError when there is nothing to make it of: descriptors, memory."""
         settings = self._settings
-        watch = ItemWatch(item.id, self._loop, settings.time_limits, self, lambda: self._is_suspended(item.id))
-        self._running[item.id] = _Running(item=item, attempt=start.attempt, watch=watch)
         message = StartItem(
             item_id=item.id,
             workflow=settings.workflow,
             run_id=settings.run_id,
-            attempt=start.attempt,
+            attempt=attempt,
             input=dict(item.input),
             db_path=str(self._db_path(item.id)),
             project_dir=str(settings.project_dir),
@@ -408,12 +450,7 @@ class GraphRun:
             stop_grace_seconds=_WORKER_GRACE_SECONDS,
             environment=dict(item.environment),
         )
-        try:
-            self._backend.start(message, self._claims.fileno())
-        except OSError as error:
-            del self._running[item.id]
-            self.fault(f"cannot start a worker: {error.strerror or error}")
-            self._perform(self._schedule.ended(item.id, Ending.INTERRUPTED))
+        self._backend.start(message, self._claims.fileno())
 
     def _skip(self, item_id: str, dependency: str) -> None:
         outcome = self._outcomes[dependency]
@@ -474,12 +511,21 @@ class GraphRun:
             self._emit(Warned(text=f"while loading the graph: {line}"))
 
     def worker_started(self, item_id: str, pid: int) -> None:
-        self._running[item_id].pid = pid
+        (self._ahead.get(item_id) or self._running[item_id]).pid = pid
 
     def worker_wrote(self, item_id: str, block: bytes) -> None:
+        ready = self._ahead.get(item_id)
+        if ready is not None:
+            ready.heard.append(lambda: self.worker_wrote(item_id, block))
+            return
         self._emit(OutputProduced(item_id=item_id, block=block))
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
+        ready = self._ahead.get(item_id)
+        if ready is not None:
+            if not isinstance(message, Heartbeat):
+                ready.heard.append(lambda: self.worker_said(item_id, message))
+            return
         running = self._running[item_id]
         running.watch.hear()
         match message:
@@ -520,6 +566,9 @@ class GraphRun:
         else:
             self._emit(NodeStarted(item_id=item_id, node=node))
             self._backend.send(item_id, Proceed())
+            if not running.is_at_work:
+                running.is_at_work = True
+                self._prepare_next()
 
     def _nodes_finished(self, item_id: str, finished: Sequence[tuple[str, float]]) -> None:
         for node, seconds in finished:
@@ -552,6 +601,12 @@ class GraphRun:
     # How items end.
 
     def worker_gone(self, item_id: str, exit: WorkerExit) -> None:
+        if self._ahead.get(item_id) is not None:
+            self._drop_ready(item_id)
+            # Lost with the fork server, it may be made ready again.
+            if exit.code is not None:
+                self._ahead.spoil(item_id)
+            return
         running = self._running.pop(item_id)
         running.watch.close()
         if running.exit_timer is not None:
@@ -645,6 +700,8 @@ class GraphRun:
     # The end.
 
     def _finish(self) -> None:
+        for item_id in self._ahead:
+            self._drop_ready(item_id)
         for running in list(self._running.values()):
             # Only when the fork server itself was too slow: its workers are dead by now.
             self._end_item(running, ItemEnd(ending=Ending.INTERRUPTED, outcome="interrupted"), 0.0)

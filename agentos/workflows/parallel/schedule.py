@@ -131,6 +131,19 @@ class Schedule:
     def is_stopping(self) -> bool:
         return self._is_stopping
 
+    def next_up(self, count: int) -> list[str]:
+        """Items that could start now if there were places, first attempts only, in order."""
+        found: list[str] = []
+        looked_at: list[tuple[int, str]] = []
+        while self._ready and not self._is_stopping and len(found) < count:
+            looked_at.append(heapq.heappop(self._ready))
+            item_id = looked_at[-1][1]
+            if not self._attempts[item_id] and self._has_no_rival_running(item_id):
+                found.append(item_id)
+        for entry in looked_at:
+            heapq.heappush(self._ready, entry)
+        return found
+
     def begin(self) -> list[Action]:
         skips = [action for item_id in self._absent for action in self._skip_dependents(item_id)]
         return skips + self._advance()
@@ -190,12 +203,15 @@ class Schedule:
                     queue.append(dependent)
         return skips
 
+    def _has_no_rival_running(self, item_id: str) -> bool:
+        return self._running.isdisjoint(self._rivals.get(item_id, ()))
+
     def _advance(self) -> list[Action]:
         actions: list[Action] = []
         passed_over: list[tuple[int, str]] = []
         while self._ready and not self._is_stopping and len(self._running) < self._limit:
             place, item_id = heapq.heappop(self._ready)
-            if not self._running.isdisjoint(self._rivals.get(item_id, ())):
+            if not self._has_no_rival_running(item_id):
                 passed_over.append((place, item_id))
                 continue
             self._attempts[item_id] += 1
