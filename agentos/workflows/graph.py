@@ -244,7 +244,7 @@ def _refuse_lost_nodes(compiled: Any, saved: Any) -> None:
     if lost:
         raise GraphChanged(
             "the graph has changed since this item's checkpoint was made: the way to node "
-            f"{lost[0]!r}, where the item goes on, is gone. Run with --fresh to start over, or bring it back to resume."
+            f"{lost[0]!r}, where the item goes on, is gone. Run with --fresh to start over, or restore it to resume."
         )
 
 
