@@ -37,6 +37,10 @@ class InputChanged(AgentosError):
     """The item has a checkpoint that belongs to another input."""
 
 
+class GraphChanged(AgentosError):
+    """The item's checkpoint goes on with a node that the graph does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peek:
     """What a database says from outside."""

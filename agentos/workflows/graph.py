@@ -25,7 +25,12 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from agentos.errors import UsageError
-from agentos.workflows.checkpoint import synced, unwritable_is_a_fault
+from agentos.workflows.checkpoint import GraphChanged, synced, unwritable_is_a_fault
+
+_TRIGGERS = ("branch:to:", "join:")
+"""How the channels begin that LangGraph starts nodes by."""
+_SENDS = "__pregel_tasks"
+"""The channel of nodes that are started by `Send`."""
 
 AnyGraph = StateGraph[Any, Any, Any, Any]
 CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
@@ -177,8 +182,10 @@ class Execution:
         """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
         begin: Any = initial_state if answer is None else Command(resume=answer)
         compiled = self.graph
-        compiled.checkpointer = ItemCheckpointer(self.connection, self.redact)
+        compiled.checkpointer = checkpointer = ItemCheckpointer(self.connection, self.redact)
         config: Any = {"configurable": {"thread_id": self.item_id}}
+        if initial_state is None:
+            _refuse_lost_nodes(compiled, checkpointer.get_tuple(config))
         options: Any = {"stream_mode": "tasks", "durability": "sync"}
         if _has_async_nodes(compiled.builder):
             asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce))
@@ -229,6 +236,18 @@ def _is_async_only(runnable: Any) -> bool:
     # LangChain's ways to put runnables together: one after the other, side by side, one with settings.
     parts = [*getattr(runnable, "steps", ()), *getattr(runnable, "steps__", {}).values()]
     return any(map(_is_async_only, [*parts, *([runnable.bound] if hasattr(runnable, "bound") else [])]))
+
+
+def _refuse_lost_nodes(compiled: Any, saved: Any) -> None:
+    """What waits in a checkpoint for a node that is gone LangGraph drops in silence: the item would look done."""
+    waiting = saved.checkpoint["channel_values"] if saved else {}
+    lost = [c.rpartition(":")[2] for c in waiting if c.startswith(_TRIGGERS) and c not in compiled.channels]
+    lost += [send.node for send in waiting.get(_SENDS) or () if send.node not in compiled.nodes]
+    if lost:
+        raise GraphChanged(
+            "the graph has changed since this item's checkpoint was made: the way to node "
+            f"{lost[0]!r}, where the item goes on, is gone. Run with --fresh to start over, or restore it to resume."
+        )
 
 
 def read_saved_state(connection: sqlite3.Connection, item_id: str) -> None:

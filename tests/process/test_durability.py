@@ -261,3 +261,22 @@ def test_an_empty_database_file_is_as_good_as_none(sandbox: Sandbox) -> None:
 
     assert sandbox.run().code == 0
     assert starts_of(sandbox, "a") == ["n1", "n2", "n1", "n2", "n3"]
+
+
+def test_a_checkpoint_that_goes_on_with_a_node_that_is_gone_fails_its_item_and_is_kept(sandbox: Sandbox) -> None:
+    source = (sandbox.project / "graphs" / "steps.py").read_text()
+    flow = sandbox.project / "graphs" / "flow.py"
+    flow.write_text(source)
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "fail_once failed"}}})
+    assert sandbox.run(graph="flow").code == 1
+
+    flow.write_text(source.replace('"n2"', '"renamed"'))
+    renamed = sandbox.run(graph="flow")
+
+    assert renamed.code == 1
+    assert "the way to node 'n2', where the item goes on, is gone" in sandbox.endings()["a"]["reason"]
+    assert "--fresh" in renamed.stdout
+
+    flow.write_text(source)
+    assert sandbox.run(graph="flow").code == 0
+    assert [sandbox.notes().count(f"a {node} end") for node in ("n1", "n2", "n3")] == [1, 1, 1]
