@@ -218,8 +218,17 @@ class Simulation:
     def _check_that_no_place_is_wasted(self) -> None:
         """No waves, no starvation: whoever could run does, unless the places are taken or the run is stopping."""
         assert self.schedule.running == self.running.keys()
+        self._check_who_is_next()
         is_full = self.is_stopping or len(self.running) >= self.limit
         assert is_full or all(self.rivals[i] & self.running.keys() for i in self.ready)
+
+    def _check_who_is_next(self) -> None:
+        """Asked at any time, it names those that only wait for a place, in order, and changes nothing."""
+        if self.is_stopping or len(self.order) > 500:
+            return
+        free = [i for i in self.ready if not self.crashes[i] and self.rivals[i].isdisjoint(self.running)]
+        fresh = sorted(free, key=self.place.__getitem__)
+        assert self.schedule.next_up(5) == fresh[:5]
 
     def check_the_end(self) -> None:
         left = self.schedule.left
