@@ -30,6 +30,7 @@ test-all: $(VENV)/.installed
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "slow or not slow" tests
 
 bench: $(VENV)/.installed
+	$(BIN)/python -m compileall -q agentos
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -56,7 +56,12 @@ class Peek:
 
 def path_for(project_dir: Path, workflow: str, item_id: str) -> Path:
     """Where an item's state lives."""
-    return checkpoints_dir(project_dir) / f"{workflow}_workflow_{item_id}.db"
+    return path_in(checkpoints_dir(project_dir), workflow, item_id)
+
+
+def path_in(directory: Path, workflow: str, item_id: str) -> Path:
+    """The same for a caller that asks often and knows the project's folder."""
+    return directory / f"{workflow}_workflow_{item_id}.db"
 
 
 def remove(db_path: Path) -> None:

@@ -33,6 +33,7 @@ from agentos.events import (
     Warned,
 )
 from agentos.keys.redaction import Redactor
+from agentos.paths import checkpoints_dir
 from agentos.workflows import checkpoint
 from agentos.workflows.batch import Batch, Done
 from agentos.workflows.claims import Claims, claim_name
@@ -162,6 +163,7 @@ class GraphRun:
         """
         self._hold_node = hold_node
         self._settings = settings
+        self._checkpoints_dir = checkpoints_dir(settings.project_dir)
         self._plan = plan
         self._items = {item.id: item for item in plan.items}
         self._held: dict[str, str] = {}
@@ -748,7 +750,7 @@ class GraphRun:
         self._emitter.emit(event)
 
     def _db_path(self, item_id: str) -> Path:
-        return checkpoint.path_for(self._settings.project_dir, self._settings.workflow, item_id)
+        return checkpoint.path_in(self._checkpoints_dir, self._settings.workflow, item_id)
 
     def _claim_name(self, item_id: str) -> str:
         return claim_name(self._settings.workflow, item_id)
