@@ -294,7 +294,7 @@ def test_ctrl_z_suspends_workers_too_and_fg_goes_on(sandbox: Sandbox) -> None:
 
 def test_the_coordinator_has_one_child_only_and_every_worker_a_session_of_its_own(sandbox: Sandbox) -> None:
     deeds = ("sleeps", "passes-time")
-    started = start_mischief(sandbox, *deeds)
+    started = start_mischief(sandbox, *deeds, waiting=0)
     server = started.fork_server()
     assert children_of(started.pid) == [server]
     workers = [_pid_of(sandbox, deed) for deed in deeds]
