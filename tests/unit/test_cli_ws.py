@@ -55,7 +55,7 @@ def test_a_narrow_window_loses_what_matters_least_first() -> None:
     assert "BRANCH" not in headings(90)
     assert headings(60)[:3] == ["SLUG", "STATE", "AHEAD"]
     assert headings(36) == ["SLUG", "STATE"]
-    assert ws_tables.list_lines(shown, 22)[1] == "a-long-name-…  paused"
+    assert ws_tables.list_lines(shown, 22)[1] == "a-long-name-o…  paused"
     assert ws_tables.narrowed([("A", "B")], 1, ("B",)) == [("A",)]
 
 
