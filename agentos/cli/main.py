@@ -60,9 +60,13 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 def main(argv: Sequence[str] | None = None) -> int:
     open_standard_streams()
-    words = sys.argv[1:] if argv is None else list(argv)
+    return guarded(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+
+
+def _run(words: list[str]) -> int:
+    """Guarded from the first import on: a Ctrl+C that comes early is as quiet as one that comes late."""
     arguments = parse(build_parser(set(words[:1])), words)
-    return guarded(lambda: arguments.handler(arguments))
+    return int(arguments.handler(arguments))
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from typing import Any
+from typing import Any, Final
 
 from agentos.workflows.parallel.terminal_text import clean_block
+
+UNLIMITED_COLUMNS: Final = 1_000_000
+
+
+def window_columns() -> int:
+    """The window's width; in a pipe, no limit."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return UNLIMITED_COLUMNS
+    return shutil.get_terminal_size().columns
 
 
 def say(text: str) -> None:

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +18,7 @@ from agentos.cli.options import (
     add_round_options,
     whole_number,
 )
-from agentos.errors import AgentosError, ExitCode
+from agentos.errors import ExitCode
 from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from agentos.workstreams.state import Request
 
 Handler = Callable[[argparse.Namespace, "ProjectWorkstreams"], int]
-_UNLIMITED = 1_000_000
 _SHOWN_HISTORY = 10
 
 
@@ -65,6 +62,10 @@ def _add_project(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
 
 
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _add_slugs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("slugs", nargs="+", metavar="SLUG", help="workstreams; globs like 'feature-*' too")
 
@@ -84,13 +85,16 @@ def _add_making_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         help="an ignored file of your checkout that the worktree gets too; repeatable, globs too "
         "(always: workstreams.copy and workstreams.link of agentos.toml)",
     )
+    _add_json(new)
     _add_project(new)
     rm = _verb(verbs, "rm", "remove worktree and branch; refuses to lose work", _remove)
     _add_slugs(rm)
     rm.add_argument("--force", action="store_true", help="also with uncommitted, unpushed or unmerged work")
+    _add_json(rm)
     _add_project(rm)
     cleanup = _verb(verbs, "cleanup", "propose workstreams that are merged, clean and nobody's", _cleanup)
     cleanup.add_argument("--apply", action="store_true", help="remove them (default: only say which)")
+    _add_json(cleanup)
     _add_project(cleanup)
 
 
@@ -151,7 +155,7 @@ def _add_looking_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         parser = _verb(verbs, name, help_text, handler)
         if name == "status":
             _add_slugs(parser)
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        _add_json(parser)
         _add_project(parser)
     dashboard = _verb(verbs, "dashboard", "a live table until Ctrl+C; in a pipe, one table", _dashboard)
     _add_project(dashboard)
@@ -166,6 +170,7 @@ def _add_state_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     for name, (help_text, handler) in from_verb.items():
         parser = _verb(verbs, name, help_text, handler)
         _add_slugs(parser)
+        _add_json(parser)
         _add_project(parser)
 
 
@@ -195,7 +200,7 @@ def _add_lease_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     release.add_argument("slugs", nargs=1, metavar="SLUG", help="a workstream; a glob for several")
     release.add_argument("variables", nargs="*", metavar="VARIABLE", help="what to give back (default: everything)")
     for parser in (lease, release):
-        parser.add_argument("--json", action="store_true", help="print JSON")
+        _add_json(parser)
         _add_project(parser)
 
 
@@ -208,11 +213,17 @@ def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
 
 
 def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
+    from agentos.cli.texts import say_json
+    from agentos.cli.ws_tables import made_json
+
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
     made = project.new(arguments.slug, text, base=arguments.base, copy=arguments.copy)
     for provided in made.provided:
         if provided.problem:
             sys.stderr.write(f"Warning: {provided.path} left out: {provided.problem}\n")
+    if arguments.json:
+        say_json(made_json(made))
+        return ExitCode.OK
     found = " (its worktree was there already)" if made.was_there else ""
     slug = made.workstream.slug
     _print([f"{slug}: {made.workstream.branch} in {made.workstream.path}{found}"])
@@ -234,13 +245,13 @@ def _run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
 
 def _list(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli import ws_tables
-    from agentos.cli.texts import say_json
+    from agentos.cli.texts import say_json, window_columns
 
     overviews = project.overview(sorted(project.refreshed()))
     if arguments.json:
         say_json([ws_tables.as_json(overview) for overview in overviews])
     elif overviews:
-        _print(ws_tables.list_lines(overviews, _columns()))
+        _print(ws_tables.list_lines(overviews, window_columns()))
     else:
         _print(['No workstreams. `agentos ws new SLUG "text"` makes one.'])
     return ExitCode.OK
@@ -280,27 +291,31 @@ def _dashboard(_: argparse.Namespace, project: ProjectWorkstreams) -> int:
 def _pause(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.workstreams.state import Pause
 
-    return _change(arguments.slugs, project, Pause())
+    return _change(arguments, project, Pause())
 
 
 def _resume(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.workstreams.state import Resume
 
-    return _change(arguments.slugs, project, Resume())
+    return _change(arguments, project, Resume())
 
 
 def _complete(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.workstreams.state import Complete
 
-    return _change(arguments.slugs, project, Complete())
+    return _change(arguments, project, Complete())
 
 
-def _change(patterns: Sequence[str], project: ProjectWorkstreams, request: Request) -> int:
-    from agentos.cli.ws_tables import state_words
+def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request: Request) -> int:
+    from agentos.cli.texts import say_json
+    from agentos.cli.ws_tables import state_json, state_words
     from agentos.workstreams.state import select_slugs
 
-    slugs = select_slugs(patterns, project.refreshed())
+    slugs = select_slugs(arguments.slugs, project.refreshed())
     changed = project.apply(slugs, request)
+    if arguments.json:
+        say_json([{"slug": each.slug, **state_json(each.state)} for each in changed])
+        return ExitCode.OK
     _print(f"{each.slug}: {state_words(each.state)}" for each in changed)
     return ExitCode.OK
 
@@ -318,46 +333,17 @@ def _release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
 
 
 def _remove(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.workstreams.state import select_slugs
+    from agentos.cli import ws_remove
 
-    slugs = select_slugs(arguments.slugs, project.refreshed())
-    worst = ExitCode.OK
-    for slug in slugs:
-        try:
-            removed = project.remove(slug, force=arguments.force)
-        except AgentosError as error:
-            # One that is refused does not keep the others.
-            sys.stderr.write(f"agentos: error: {error}\n")
-            worst = max(worst, error.exit_code)
-            continue
-        lost = f"; lost: {removed.losses.words()}" if removed.losses else ""
-        back = f" (commits: git branch {removed.branch} {removed.tip[:12]})" if removed.losses and removed.tip else ""
-        _print([f"{slug}: removed{lost}{back}"])
-    return worst
+    return ws_remove.remove(arguments, project)
 
 
 def _cleanup(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.cli.ws_tables import proposal_lines
+    from agentos.cli import ws_remove
 
-    project.refreshed()
-    proposals = project.proposals()
-    removable = [each.slug for each in proposals if each.is_safe]
-    if arguments.apply:
-        for slug in removable:
-            project.remove(slug)
-    _print(proposal_lines(proposals, is_done=arguments.apply))
-    if removable and not arguments.apply:
-        _print(["Dry run. `agentos ws cleanup --apply` removes them."])
-    return ExitCode.OK
+    return ws_remove.cleanup(arguments, project)
 
 
 def _print(texts: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{text}\n" for text in texts))
     sys.stdout.flush()
-
-
-def _columns() -> int:
-    """The window's width; in a pipe, no limit."""
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        return _UNLIMITED
-    return shutil.get_terminal_size().columns

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentos.cli.ws_tables import dashboard_rows, fitted
+from agentos.cli.texts import window_columns
+from agentos.cli.ws_tables import DASHBOARD_EXPENDABLE, dashboard_rows, fitted, narrowed
 from agentos.errors import ExitCode
 from agentos.paths import runs_dir
 from agentos.run_records import read_audit
@@ -27,7 +28,8 @@ _COLOURS = {"running": "cyan", "pausing": "yellow", "paused": "yellow", "complet
 def show(project: ProjectWorkstreams) -> int:
     """On a terminal until Ctrl+C, which is the way out and no error."""
     if not sys.stdout.isatty():
-        sys.stdout.write("".join(f"{line}\n" for line in fitted(_Watch(project).rows(), 1_000_000)))
+        lines = fitted(_Watch(project).rows(), window_columns(), DASHBOARD_EXPENDABLE)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         return ExitCode.OK
     from rich.console import Console  # noqa: PLC0415  Only for a terminal.
     from rich.live import Live  # noqa: PLC0415
@@ -79,7 +81,8 @@ def _table(rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    headings, *body = rows
+    # Two columns are the table's own margin.
+    headings, *body = narrowed(rows, window_columns() - 2, DASHBOARD_EXPENDABLE)
     table = Table(box=None, header_style="bold", caption="Ctrl+C leaves; nothing is stopped by it")
     for heading in headings:
         table.add_column(heading, no_wrap=True, overflow="ellipsis")

@@ -16,6 +16,7 @@ from agentos.cli import dry_run, merging
 from agentos.cli.drafting import choose_models
 from agentos.cli.options import capped
 from agentos.cli.run import check_graph_spec, workflow_name
+from agentos.cli.texts import window_columns
 from agentos.cli.ws_tables import result_lines
 from agentos.errors import ExitCode, UsageError
 from agentos.settings import load_settings
@@ -66,7 +67,8 @@ def run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     """`ws run-all`: the active ones."""
     active = [each for _, each in sorted(project.refreshed().items()) if each.state == Active()]
     if not active:
-        sys.stdout.write('No active workstreams. `agentos ws new SLUG "text"` makes one.\n')
+        stream = sys.stderr if arguments.json else sys.stdout
+        stream.write('No active workstreams. `agentos ws new SLUG "text"` makes one.\n')
         return ExitCode.OK
     return _run(arguments, project, active)
 
@@ -254,7 +256,7 @@ def _tell(results: Sequence[Result], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write("".join(json.dumps(result.as_json()) + "\n" for result in results))
         return
-    lines = result_lines(results, 1_000_000)
+    lines = result_lines(results, window_columns())
     paused = [result.slug for result in results if result.status == "paused" and result.exit_code]
     if paused:
         names = shlex.join(paused)

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from agentos.reporters.words import duration, one_line, outcome_words
 from agentos.workstreams.batch import Result
-from agentos.workstreams.commands import Overview, Proposal
+from agentos.workstreams.commands import Made, Overview, Proposal
 from agentos.workstreams.leases import Lease
-from agentos.workstreams.state import Failed, Paused, Running, State, status_word
+from agentos.workstreams.state import Failed, Paused, Running, State, Workstream, status_word
 
 _HEADINGS = ("SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE", "LAST EVENT", "TEXT")
 _DASHBOARD_HEADINGS = ("SLUG", "STATE", "NODE", "AHEAD", "BEHIND", "CHANGES", "SIZE", "LAST EVENT")
 _RESULT_HEADINGS = ("SLUG", "STATUS", "TIME", "BRANCH", "HEAD", "REASON")
+# What a narrow window does without, the first one first.
+_EXPENDABLE = ("BRANCH", "TEXT", "SIZE", "BEHIND", "AHEAD", "LAST EVENT")
+DASHBOARD_EXPENDABLE = ("SIZE", "BEHIND", "AHEAD", "CHANGES", "LAST EVENT", "NODE")
+_RESULT_EXPENDABLE = ("BRANCH", "HEAD", "TIME")
+_GAP = "  "
+_LEAST_READABLE = 12
+_EVENT_WORDS = {
+    "start": "started",
+    "pause": "asked to pause",
+    "reach_pause": "paused",
+    "resume": "resumed",
+    "release": "run ended",
+    "complete": "completed",
+    "fail": "failed",
+}
+"""Requests as they are called on disk, and what became of them."""
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def list_lines(overviews: Sequence[Overview], columns: int) -> list[str]:
     """One workstream a line, no wider than the window."""
-    return fitted([_HEADINGS, *(_list_row(overview) for overview in overviews)], columns)
+    return fitted([_HEADINGS, *(_list_row(overview) for overview in overviews)], columns, _EXPENDABLE)
 
 
 def _list_row(overview: Overview) -> tuple[str, ...]:
@@ -32,7 +48,7 @@ def _list_row(overview: Overview) -> tuple[str, ...]:
         _number(overview.ahead),
         _number(overview.behind),
         size_words(overview.size_bytes),
-        f"{one_line(workstream.last_event, 60)} {local_time(workstream.changed_at)}",
+        _last_event(workstream),
         one_line(workstream.text, 60),
     )
 
@@ -54,8 +70,16 @@ def _dashboard_row(overview: Overview, node: str) -> tuple[str, ...]:
         _number(overview.behind),
         str(changes or ""),
         size_words(overview.size_bytes),
-        f"{one_line(workstream.last_event, 60)} {local_time(workstream.changed_at)}",
+        _last_event(workstream),
     )
+
+
+def _last_event(workstream: Workstream) -> str:
+    return f"{_event_words(workstream.last_event)} {local_time(workstream.changed_at)}"
+
+
+def _event_words(event: str) -> str:
+    return _EVENT_WORDS.get(event) or one_line(event.replace("_", " "), 60)
 
 
 def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], leases: Sequence[Lease]) -> list[str]:
@@ -94,12 +118,12 @@ def _history_line(entry: Mapping[str, Any]) -> str:
         when = "at an unknown time"
     states = f"{entry.get('from') or 'nothing'} -> {entry.get('to') or 'nothing'}"
     detail = one_line(str(entry.get("detail", "")), 80)
-    return f"{when} {one_line(str(entry.get('event')))}: {states}{f' ({detail})' if detail else ''}"
+    return f"{when} {_event_words(str(entry.get('event')))}: {states}{f' ({detail})' if detail else ''}"
 
 
 def result_lines(results: Sequence[Result], columns: int) -> list[str]:
     """What came of each workstream of a run."""
-    return fitted([_RESULT_HEADINGS, *(_result_row(result) for result in results)], columns)
+    return fitted([_RESULT_HEADINGS, *(_result_row(result) for result in results)], columns, _RESULT_EXPENDABLE)
 
 
 def _result_row(result: Result) -> tuple[str, ...]:
@@ -113,10 +137,11 @@ def _result_row(result: Result) -> tuple[str, ...]:
     )
 
 
-def proposal_lines(proposals: Sequence[Proposal], *, is_done: bool) -> list[str]:
-    """What cleanup would remove, and why not the others."""
-    verb = "removed" if is_done else "would remove"
-    removable = [f"{verb} {each.slug}: {each.reason}" for each in proposals if each.is_safe]
+def proposal_lines(proposals: Sequence[Proposal], *, removed: Collection[str] | None = None) -> list[str]:
+    """What cleanup removed, or without `removed` would remove, and why not the others."""
+    verb = "would remove" if removed is None else "removed"
+    gone = [each for each in proposals if each.is_safe and (removed is None or each.slug in removed)]
+    removable = [f"{verb} {each.slug}: {each.reason}" for each in gone]
     kept = [f"keep {each.slug}: {each.reason}" for each in proposals if not each.is_safe]
     return [*removable, *kept] or ["No workstreams."]
 
@@ -126,8 +151,7 @@ def as_json(overview: Overview) -> dict[str, Any]:
     workstream, losses = overview.workstream, overview.losses
     return {
         "slug": workstream.slug,
-        "state": status_word(workstream.state),
-        **_state_details(workstream.state),
+        **state_json(workstream.state),
         "text": workstream.text,
         "branch": workstream.branch,
         "head": overview.head,
@@ -146,8 +170,26 @@ def as_json(overview: Overview) -> dict[str, Any]:
 
 def more_json(leases: Sequence[Lease], history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `status` adds to `as_json`."""
-    held = {lease.variable: lease.as_json()["value"] for lease in leases}
-    return {"leases": held, "history": list(history)}
+    return {"leases": _leases_json(leases), "history": list(history)}
+
+
+def made_json(made: Made) -> dict[str, Any]:
+    """A workstream that was just made."""
+    provided = [{"path": each.path, "problem": each.problem} for each in made.provided]
+    return {
+        **as_json(Overview(made.workstream)),
+        "leases": _leases_json(made.leases),
+        "provided": provided,
+        "was_there": made.was_there,
+    }
+
+
+def state_json(state: State) -> dict[str, Any]:
+    return {"state": status_word(state), **_state_details(state)}
+
+
+def _leases_json(leases: Sequence[Lease]) -> dict[str, Any]:
+    return {lease.variable: lease.as_json()["value"] for lease in leases}
 
 
 def _state_details(state: State) -> dict[str, Any]:
@@ -193,11 +235,49 @@ def local_time(instant: datetime) -> str:
     return instant.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def fitted(rows: Sequence[Sequence[str]], columns: int) -> list[str]:
-    """Rows as aligned lines, cut at the window's edge."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [line if len(line) <= columns else line[: max(0, columns - 1)] + "…" for line in lines]
+def fitted(rows: Sequence[Sequence[str]], columns: int, expendable: Sequence[str] = ()) -> list[str]:
+    """Rows as aligned lines, no wider than the window; see `narrowed`."""
+    rows = narrowed(rows, columns, expendable)
+    widths = _widths(rows)
+    lines = [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [_cut(line, columns) for line in lines]
+
+
+def narrowed(rows: Sequence[Sequence[str]], columns: int, expendable: Sequence[str]) -> list[tuple[str, ...]]:
+    """Rows, headings first, that fit the window.
+
+    The last column is cut as long as something of it is left to read; then `expendable` columns go, the first named
+    first; then names in the first column are cut.
+    """
+    kept = [tuple(row) for row in rows]
+    for heading in (None, *expendable):
+        if heading is not None:
+            kept = [_without(row, kept[0].index(heading)) for row in kept]
+        excess = _excess(kept, columns)
+        last = _widths(kept)[-1]
+        if excess <= 0:
+            return kept
+        if last - excess >= _LEAST_READABLE:
+            return [(*row[:-1], _cut(row[-1], last - excess)) for row in kept]
+    longest_name = max(_LEAST_READABLE, _widths(kept)[0] - _excess(kept, columns))
+    return [(_cut(row[0], longest_name), *row[1:]) for row in kept]
+
+
+def _without(row: tuple[str, ...], place: int) -> tuple[str, ...]:
+    return row[:place] + row[place + 1 :]
+
+
+def _excess(rows: Sequence[Sequence[str]], columns: int) -> int:
+    widths = _widths(rows)
+    return sum(widths) + len(_GAP) * (len(widths) - 1) - columns
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: max(0, longest - 1)] + "…"
 
 
 def _number(value: int | None) -> str:

@@ -210,3 +210,13 @@ def test_children_of_a_killed_worker_die_with_it(sandbox: Sandbox) -> None:
     assert sandbox.outcomes() == {"a": "failed", "b": "completed"}
     assert of_type(sandbox.records(), "children_leaked", "a")
     assert processes_with("AGENTOS_HOME", sandbox.home) == []
+
+
+def test_children_of_workers_die_with_a_killed_fork_server(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", n1="leave_nameless_child 60", n2="kill_once server killed"))
+
+    done = sandbox.run()
+
+    assert done.code == 0, done
+    [child] = [note.split()[1] for note in sandbox.notes() if note.startswith("nameless")]
+    assert not Path(f"/proc/{child}").exists()

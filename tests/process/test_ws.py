@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import of_type
@@ -464,6 +465,33 @@ def test_cleanup_proposes_what_is_merged_and_removes_it_only_when_told(shop: Wor
     assert len(shop.states()) == 4
     assert "removed merged" in shop.ws("cleanup", "--apply").stdout
     assert set(shop.states()) == {"fresh", "open"}
+
+
+def test_every_change_can_be_told_as_json(shop: Workshop) -> None:
+    def told(*arguments: str, code: int = 0) -> Any:
+        finished = shop.ws(*arguments, "--json")
+        assert finished.code == code, finished.stderr
+        return json.loads(finished.stdout)
+
+    made = told("new", "a", "do it", "--copy", "no.such")
+    assert (made["slug"], made["state"], made["was_there"]) == ("a", "active", False)
+    assert Path(made["path"]) == shop.worktree("a")
+    assert made["provided"] == [{"path": "no.such", "problem": "there is no such file"}]
+    assert told("pause", "a") == [{"slug": "a", "state": "paused", "node": None}]
+    assert told("resume", "a") == [{"slug": "a", "state": "active"}]
+    tip = shop.commit("a", "new.txt")
+    (kept,) = told("rm", "a", code=1)
+    assert (kept["removed"], "1 commit not merged into main" in kept["error"]) == (False, True)
+    (proposal,) = told("cleanup")
+    assert (proposal["is_safe"], proposal["removed"]) == (False, False)
+    (gone,) = told("rm", "a", "--force")
+    assert (gone["removed"], gone["tip"], gone["lost"]) == (True, tip, "1 commit not merged into main")
+    shop.make(b="x")
+    assert told("complete", "b") == [{"slug": "b", "state": "completed"}]
+    assert told("cleanup", "--apply")[0]["removed"] is True
+    assert told("list") == []
+    nothing = shop.ws("run-all", "--json")
+    assert (nothing.code, nothing.stdout) == (0, "")
 
 
 def test_dashboard_is_one_table_in_a_pipe(shop: Workshop) -> None:

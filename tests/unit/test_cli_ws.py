@@ -43,6 +43,30 @@ def test_the_list_is_aligned_cut_at_the_edge_and_free_of_control_characters() ->
     assert all(len(line) <= 30 for line in ws_tables.list_lines(overviews, 30))
 
 
+def test_a_narrow_window_loses_what_matters_least_first() -> None:
+    shown = [overview("a-long-name-of-a-workstream", Paused("n2"), ahead=1, behind=2, size_bytes=10)]
+
+    def headings(columns: int) -> list[str]:
+        lines = ws_tables.list_lines(shown, columns)
+        assert max(map(len, lines)) <= columns
+        return lines[0].split()
+
+    assert headings(150)[2] == "BRANCH"
+    assert "BRANCH" not in headings(90)
+    assert headings(60)[:3] == ["SLUG", "STATE", "AHEAD"]
+    assert headings(36) == ["SLUG", "STATE"]
+    assert ws_tables.list_lines(shown, 22)[1] == "a-long-name-o…  paused"
+    assert ws_tables.narrowed([("A", "B")], 1, ("B",)) == [("A",)]
+
+
+@pytest.mark.parametrize("columns", range(1, 200, 7))
+def test_no_line_is_wider_than_the_window(columns: int) -> None:
+    overviews = [overview("a", Running("r", OWNER), ahead=1, size_bytes=10**7), overview("b" * 60, Failed("why"))]
+    rows = ws_tables.dashboard_rows(overviews, {"a": "n" * 50})
+    lines = ws_tables.fitted(rows, columns, ws_tables.DASHBOARD_EXPENDABLE)
+    assert all(len(line) <= columns for line in [*lines, *ws_tables.list_lines(overviews, columns)])
+
+
 @pytest.mark.parametrize(
     ("state", "word", "in_full", "details"),
     [
@@ -79,7 +103,7 @@ def test_status_tells_open_work_leases_and_history() -> None:
     assert "open work: 1 file not committed (notes.txt) and 2 commits not merged into main" in text
     assert "holds: WEB_PORT=20001" in text
     assert "created: nothing -> active (do it)" in text
-    assert "at an unknown time start: active -> running" in text
+    assert "at an unknown time started: active -> running" in text
 
 
 def test_the_dashboard_shows_where_running_and_paused_ones_are() -> None:
@@ -102,12 +126,12 @@ def test_results_name_status_time_and_reason() -> None:
 
 def test_proposals_say_what_is_removed_and_what_is_kept() -> None:
     proposals = [Proposal("a", True, "merged"), Proposal("b", False, "no work in it yet")]
-    assert ws_tables.proposal_lines(proposals, is_done=False) == [
+    assert ws_tables.proposal_lines(proposals, removed=None) == [
         "would remove a: merged",
         "keep b: no work in it yet",
     ]
-    assert ws_tables.proposal_lines(proposals, is_done=True)[0] == "removed a: merged"
-    assert ws_tables.proposal_lines([], is_done=True) == ["No workstreams."]
+    assert ws_tables.proposal_lines(proposals, removed={"a"})[0] == "removed a: merged"
+    assert ws_tables.proposal_lines([], removed=set()) == ["No workstreams."]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +151,7 @@ def test_sizes_in_words(size: int | None, words: str) -> None:
         (["/ws"], "run", ["run", "run-all"]),
         (["ws", "run"], "", ["feature-a", "feature-b", "issue-1"]),
         (["/ws", "pause", "feature-a"], "feature", ["feature-b"]),
-        (["/ws", "run"], "--max", ["--max-concurrent", "--max-wait"]),
+        (["/ws", "run"], "--max", ["--max-concurrent", "--max-rounds", "--max-wait"]),
         (["/ws", "list"], "", []),
         (["/runs"], "sh", ["show"]),
         (["/frobnicate"], "x", []),

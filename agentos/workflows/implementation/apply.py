@@ -65,6 +65,22 @@ def apply_operations(
         os.close(root)
 
 
+def read_confined(root_path: Path, path: str) -> bytes | None:
+    """A file below `root_path`, for a path that somebody else chose; None unless it is a plain file behind no link.
+
+    What a model may not change, for the secrets in it, it is not shown either.
+    """
+    if path_problem(path):
+        return None
+    root = os.open(root_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _read(root, path)
+    except _Refused:
+        return None
+    finally:
+        os.close(root)
+
+
 def _new_content(root: int, operation: FileOperation, policy: Policy | None) -> str | None:
     """The file's content after the operation, None when it is deleted."""
     if problem := path_problem(operation.path, policy):

@@ -14,7 +14,7 @@ from agentos.llm import generate, set_call_context
 from agentos.settings import Settings, load_settings
 from agentos.workflows.drafting.places import lineage_dir
 from agentos.workflows.drafting.prompts import as_data, render
-from agentos.workflows.implementation.apply import apply_operations
+from agentos.workflows.implementation.apply import apply_operations, read_confined
 from agentos.workflows.implementation.branch import AUTHOR, hold_branch, open_repository, rewind
 from agentos.workflows.implementation.file_operations import (
     Deviation,
@@ -177,9 +177,9 @@ class Bench:
 
     def _texts(self, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
         for path in paths:
-            target = self.place.path / path
-            if target.is_file() and not target.is_symlink():
-                yield path, target.read_text(encoding="utf-8", errors="replace")
+            # Designs name these paths, and a design is untrusted text: it must not make a prompt show other files.
+            if (data := read_confined(self.place.path, path)) is not None:
+                yield path, data.decode("utf-8", "replace")
 
 
 def _refuse(operations: Sequence[FileOperation], check: Check) -> None:

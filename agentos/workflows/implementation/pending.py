@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, document_hash, verify_approval
 from agentos.documents.lld import parse_lld
-from agentos.errors import InvalidIdentifier
+from agentos.errors import InvalidIdentifier, UsageError
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
 from agentos.sources.item import dependency_ids
@@ -58,7 +58,8 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
         pending.append(design)
         reasons[design.id] = "unfinished: goes on from its checkpoint" if unfinished else "approved, not implemented"
     warnings = [f"LLD-{design_id} {why}" for design_id, why in skipped if why.startswith("changed since")]
-    return Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
+    found = Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
+    return without_unmet(found, open_work(project_dir, settings), named=patterns)
 
 
 def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
@@ -133,6 +134,46 @@ def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: C
         if is_designed and not (project_dir / documents.lld_done_dir / f"LLD-{dependency}.md").is_file():
             return f"waits until LLD-{dependency} is merged"
     return ""
+
+
+def open_work(project_dir: Path, settings: Settings) -> frozenset[str]:
+    """Ids of issues and designs whose code is neither merged nor on a branch."""
+    designs = {design.id: design for design in read_designs(project_dir, settings)}
+    done_dir = project_dir / settings.documents.lld_done_dir
+    known = {*designs, *_issue_dependencies(project_dir, settings)}
+    return frozenset(
+        item_id
+        for item_id in known
+        if not (done_dir / f"LLD-{item_id}.md").is_file()
+        and not (item_id in designs and why_implemented(designs[item_id], project_dir, settings))
+    )
+
+
+def without_unmet(found: Pending, still_open: Collection[str], *, named: Collection[str]) -> Pending:
+    """What can start (pure): an item that depends on open work is left alone unless that is part of the same run.
+
+    Raises UsageError for one that was asked for by name. What nothing is known about counts as merged long ago.
+    """
+    items, skipped = list(found.items), list(found.skipped)
+    while True:
+        chosen = {item.id for item in items}
+        unmet = {
+            item.id: dependency
+            for item in items
+            for dependency in item.depends_on
+            if dependency in still_open and dependency not in chosen
+        }
+        if not unmet:
+            break
+        for item_id, dependency in unmet.items():
+            if item_id in named:
+                raise UsageError(
+                    f"{item_id} depends on {dependency}, which is not implemented: run it first, or name both."
+                )
+            skipped.append((item_id, f"depends on {dependency}, which is not implemented"))
+        items = [item for item in items if item.id not in unmet]
+    reasons = {item.id: found.reasons[item.id] for item in items if item.id in found.reasons}
+    return replace(found, items=tuple(items), reasons=reasons, skipped=tuple(skipped))
 
 
 def why_implemented(design: Item, project_dir: Path, settings: Settings) -> str:

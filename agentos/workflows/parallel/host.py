@@ -73,6 +73,11 @@ def parent_of(pid: int) -> int | None:
     return int(fields[1]) if fields else None
 
 
+def session_of(pid: int) -> int | None:
+    fields = _stat_fields(pid)
+    return int(fields[3]) if fields else None
+
+
 def is_suspended(pid: int) -> bool:
     """Stopped by a signal (SIGSTOP, Ctrl+Z, a debugger): silent, but not wedged."""
     fields = _stat_fields(pid)

@@ -8,7 +8,13 @@ from pathlib import Path
 from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.workflows.drafting.pending import Pending, Wanted, find_llds
-from agentos.workflows.implementation.pending import on_own_branch, read_designs, why_implemented
+from agentos.workflows.implementation.pending import (
+    on_own_branch,
+    open_work,
+    read_designs,
+    why_implemented,
+    without_unmet,
+)
 from agentos.workflows.implementation.records import branch_prefix
 from agentos.workflows.plan import Item
 
@@ -33,7 +39,8 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
         items.append(design)
         reasons[item_id] = "designed and approved: starts with its code"
     in_order = sorted(items, key=lambda item: natural_key(item.id))
-    return Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
+    found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
+    return without_unmet(found, open_work(project_dir, settings), named=wanted.patterns)
 
 
 def _with_dependencies(item: Item) -> Item:

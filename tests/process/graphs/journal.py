@@ -111,6 +111,12 @@ def _limit_files(size: str) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
 
 
+def _leave_nameless_child(seconds: str) -> None:
+    """A child that nothing but its descent ties to the run: no environment, a session of its own."""
+    child = subprocess.Popen(["/bin/sleep", seconds], env={}, start_new_session=True, stdout=subprocess.DEVNULL)
+    note(f"nameless {child.pid}")
+
+
 def _first_time(name: str) -> bool:
     try:
         sandbox_file(name).touch(exist_ok=False)
@@ -169,6 +175,7 @@ TASKS: dict[str, Any] = {
     "segfault": lambda _: ctypes.string_at(0),
     "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
     "leave_child": lambda seconds: subprocess.Popen(["sleep", seconds], start_new_session=True),
+    "leave_nameless_child": _leave_nameless_child,
     "fork_and_exit": _fork_and_exit,
     "lose_stdout": _lose_stdout,
     "limit_files": _limit_files,

@@ -145,3 +145,47 @@ def test_designs_that_build_on_each_other_are_no_rivals_however_far_apart(projec
     design(project, 4, "a.py", more="Depends on #2, #3")
 
     assert conflicts_of(project) == ([], {}, ("1", "2", "3", "4"))
+
+
+def test_a_design_that_depends_on_open_work_is_left_alone_unless_that_runs_too(project: Path) -> None:
+    design(project, 1, approved=False)
+    design(project, 2, more="Depends on #1")
+    design(project, 3, more="Depends on #2")
+    design(project, 4, more="Depends on #9")
+    (project / "docs/issues").mkdir()
+    (project / "docs/issues/005-issue.md").write_text("# An issue\n\nNobody has designed it so far.\n")
+    design(project, 6, more="Depends on #5")
+
+    found = find(project)
+
+    assert ids(found) == ["4"]
+    assert dict(found.skipped) == {
+        "1": "not approved",
+        "2": "depends on 1, which is not implemented",
+        "3": "depends on 2, which is not implemented",
+        "6": "depends on 5, which is not implemented",
+    }
+    assert set(found.reasons) == {"4"}
+    assert ids(find(project, "1", "2", "3")) == ["1", "2", "3"]
+    assert ids(find(project, "?")) == ["1", "2", "3", "4"]
+    with pytest.raises(UsageError, match="2 depends on 1, which is not implemented: run it first"):
+        find(project, "2")
+
+
+def test_a_dependency_that_is_implemented_or_merged_is_no_longer_open(project: Path) -> None:
+    path = design(project, 1)
+    design(project, 2, more="Depends on #1")
+    record = Implemented(document_hash=document_hash(path.read_text()), branch="agentos/1", commit="c", base="HEAD")
+    record_path(project, "1").parent.mkdir(parents=True)
+    record_path(project, "1").write_text(as_text(record))
+    (project / ".git/refs/heads/agentos/1").write_text("0" * 40)
+    assert ids(find(project, "2")) == ["2"]
+
+    (project / ".git/refs/heads/agentos/1").unlink()
+    with pytest.raises(UsageError, match="2 depends on 1"):
+        find(project, "2")
+
+    done = project / "docs/lld/done/LLD-1.md"
+    done.parent.mkdir()
+    done.write_text("# 1 - Another text that was merged\n")
+    assert ids(find(project, "2")) == ["2"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.workflows.implementation.apply import AppliedChange, apply_operations
+from agentos.workflows.implementation.apply import AppliedChange, apply_operations, read_confined
 from agentos.workflows.implementation.file_operations import (
     CreateFile,
     DeleteFile,
@@ -280,3 +280,24 @@ def test_binary_and_oversized_files_are_not_edited(root: Path) -> None:
         stream.truncate(9 * 1024 * 1024)
     with pytest.raises(FileOperationsError, match="larger than"):
         apply_operations(root, [ReplaceFile("huge.txt", "x")])
+
+
+def test_only_plain_files_below_the_root_that_hold_no_secrets_are_shown(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("outside")
+    (root / "link").symlink_to(tmp_path)
+    (root / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (root / ".env").write_text("KEY=1")
+    os.mkfifo(root / "pipe")
+
+    assert read_confined(root, "old.py") == b"a = 1\nb = 2\nc = 3\n"
+    hidden = (
+        "../secret.txt",
+        str(tmp_path / "secret.txt"),
+        "link/secret.txt",
+        "link.txt",
+        ".env",
+        "pipe",
+        "none",
+        "",
+    )
+    assert [read_confined(root, path) for path in hidden] == [None] * len(hidden)

@@ -36,6 +36,8 @@ from agentos.workflows.parallel.output_prefixer import LineAssembler
 from agentos.workflows.parallel.terminal_text import clean_block
 
 RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
+_servers: set[int] = set()
+"""Fork servers of this program's runs: it may have several at once, each on a thread of its own."""
 _PROMPT_SECONDS = 0.2
 """How long a line without its newline waits before it is shown: it may be a prompt."""
 _READ_BYTES = 1 << 18
@@ -131,6 +133,8 @@ class ProcessBackend:
         }
         self._workers: dict[str, _Worker] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._first_server_pid = 0
+        self._adopted_before = False
         self._server: socket.socket | None = None
         self._server_output = -1
         self._server_redactor = StreamRedactor(self._redactor)
@@ -158,6 +162,11 @@ class ProcessBackend:
         finally:
             theirs.close()
             os.close(output_write)
+        _servers.add(self._process.pid)
+        if not self._first_server_pid:
+            self._first_server_pid = self._process.pid
+            # What workers leave behind goes to the fork server; when that is killed, to us.
+            self._adopted_before = host.adopt_orphans()
         ours.setblocking(False)
         self._server = ours
         self._server_output = output_read
@@ -246,7 +255,10 @@ class ProcessBackend:
                 self._process.kill()
                 self._process.wait()
                 self._sweep()
+            _servers.discard(self._process.pid)
             self._process = None
+        if self._first_server_pid:
+            host.adopt_orphans(self._adopted_before)
         if self._server_output >= 0:
             self._loop.unwatch(self._server_output)
             os.close(self._server_output)
@@ -311,6 +323,7 @@ class ProcessBackend:
         self._server = None
         if self._process is not None:
             self._process.wait()
+            _servers.discard(self._process.pid)
             self._process = None
         self._read_server_output(0)
         self._sweep()
@@ -319,15 +332,22 @@ class ProcessBackend:
             self._end(worker, WorkerExit(code=None))
 
     def _sweep(self) -> None:
-        """The last resort: every process that was started with this run's id."""
+        """The last resort: every process that was started with this run's id, and those that came to us."""
         deadline = time.monotonic() + 2.0
         while time.monotonic() < deadline:
-            left = host.processes_with(RUN_ID_VARIABLE, self._run_id)
+            left = {*host.processes_with(RUN_ID_VARIABLE, self._run_id), *self._orphans()}
             if not left:
                 return
             for pid in left:
                 host.kill_quietly(pid)
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
             time.sleep(0.005)
+
+    def _orphans(self) -> list[int]:
+        """Workers have sessions of their own: a child of ours in another one is not from this program's code."""
+        ours = host.children_of(os.getpid(), newer_than=self._first_server_pid)
+        return [p for p in ours if p not in _servers and host.session_of(p) not in (None, os.getsid(0))]
 
     def _read_server_output(self, _events: int) -> None:
         while self._server_output >= 0:
