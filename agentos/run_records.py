@@ -158,7 +158,8 @@ def load_run(run_dir: Path) -> Run:
 
 
 def _run_from_audit(run_dir: Path) -> Run:
-    run = Run(run_id=run_dir.name, run_dir=run_dir, state="live" if is_live(run_dir) else "unfinished")
+    state: State = "live" if is_live(run_dir) else "unfinished"
+    run = Run(run_id=run_dir.name, run_dir=run_dir, state=state, started=_start_in_name(run_dir.name))
     counts: Counter[str] = Counter()
     for stamped in read_audit(run_dir, kinds=("run_started", "item_ended")):
         match stamped.event:
@@ -167,6 +168,15 @@ def _run_from_audit(run_dir: Path) -> Run:
             case ItemEnded(outcome=outcome) if outcome != INTERRUPTED:
                 counts[outcome] += 1
     return replace(run, counts=dict(counts))
+
+
+def _start_in_name(run_id: str) -> str:
+    """For a run that was killed before it could say when it started."""
+    try:
+        instant = datetime.strptime(run_id, _RUN_ID_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return ""
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def find_run(text: str) -> Path:

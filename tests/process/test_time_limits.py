@@ -76,6 +76,22 @@ def test_a_suspended_worker_is_noticed_its_time_stands_still_and_it_goes_on(sand
     assert done.stdout.count("suspended; its time limit waits") == 1
 
 
+def test_time_that_the_coordinator_alone_is_suspended_is_not_the_items(sandbox: Sandbox) -> None:
+    limit = 3.0
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n1": "wait go"}}})
+    started = sandbox.start("--timeout-seconds", str(limit), "--stall-seconds", "1")
+    sandbox.wait_for_note("a n1 start")
+    started.kill(signal.SIGSTOP)
+    suspended = time.monotonic()
+    sandbox.release("go")
+    eventually(lambda: time.monotonic() > suspended + limit + 1, "more than its time")
+
+    started.kill(signal.SIGCONT)
+
+    done = started.wait()
+    assert done.code == 0, done.stdout
+
+
 def test_a_wedged_worker_is_reported_as_stalled_and_ended(sandbox: Sandbox) -> None:
     _mischief(sandbox, "holds-interpreter")
     done = sandbox.run("--parallel", "2", "--stall-seconds", "3", graph="mischief")

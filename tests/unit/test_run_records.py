@@ -155,6 +155,11 @@ def test_states_tell_runs_apart_and_the_newest_comes_first() -> None:
     assert (runs[4].total, runs[4].workflow, runs[4].wall_seconds, runs[4].exit_code) == (2, "lld", 3.0, 0)
 
 
+def test_a_run_killed_before_its_first_record_started_when_its_name_says() -> None:
+    empty = create_run_dir(NOW)
+    assert datetime.fromisoformat(load_run(empty).started) == NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
+
+
 def test_a_run_is_live_only_while_its_process_lives(tmp_path: Path) -> None:
     run_dir = unfinished_run()
     script = (

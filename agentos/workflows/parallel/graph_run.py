@@ -230,7 +230,7 @@ class GraphRun:
 
     def execute(self) -> ExitCode:
         """Run everything to its end. Raises UsageError when the graph or an input cannot be used."""
-        with signals_handled(self._on_signal, self._on_suspend):
+        with signals_handled(self._on_signal, self._on_suspend, self._on_continue):
             try:
                 self._loop.run()
                 if self._load_failure is not None:
@@ -299,6 +299,11 @@ class GraphRun:
 
     def _on_suspend(self) -> None:
         self._loop.post(self._suspend)
+
+    def _on_continue(self) -> None:
+        """Somebody suspended us alone: workers that waited for a word from us were not to blame."""
+        since = self._loop.waits_since
+        self._loop.post(lambda: self._let_time_go_on(since))
 
     def _suspend(self) -> None:
         """Ctrl+Z: the workers, which are in sessions of their own, are suspended with us."""

@@ -45,6 +45,8 @@ class Loop:
         os.set_blocking(self._wake_write, False)
         self._selector.register(self._wake_read, READ, self._drain_wake)
         self._is_running = False
+        self.waits_since = self.now()
+        """When it last began to wait for something to happen."""
         # Guards the wake-up pipe alone. Reentrant: a signal handler may interrupt a post of its own thread.
         self._wake_lock = threading.RLock()
         self._is_closed = False
@@ -78,6 +80,7 @@ class Loop:
         """Until `stop`."""
         self._is_running = True
         while self._is_running:
+            self.waits_since = self.now()
             for key, events in self._selector.select(self._seconds_to_next()):
                 callback: Any = key.data
                 # An earlier callback of this round may have closed this one, and its number may be taken again.

@@ -14,8 +14,15 @@ _HANG_UP = getattr(signal, "SIGHUP", None)
 
 
 @contextmanager
-def signals_handled(on_stop: Callable[[int], None], on_suspend: Callable[[], None] | None = None) -> Iterator[None]:
-    """Call `on_stop(signal number)` for each stop signal. Off the main thread signals are not ours: does nothing."""
+def signals_handled(
+    on_stop: Callable[[int], None],
+    on_suspend: Callable[[], None] | None = None,
+    on_continue: Callable[[], None] | None = None,
+) -> Iterator[None]:
+    """Call `on_stop(signal number)` for each stop signal. Off the main thread signals are not ours: does nothing.
+
+    `on_continue` is called after any suspension, also one that no handler sees (SIGSTOP).
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -26,6 +33,8 @@ def signals_handled(on_stop: Callable[[int], None], on_suspend: Callable[[], Non
     handlers: dict[int, Any] = {getattr(signal, name): stop for name in STOP_SIGNALS if hasattr(signal, name)}
     if on_suspend is not None and hasattr(signal, "SIGTSTP"):
         handlers[signal.SIGTSTP] = lambda _number, _frame: on_suspend()
+    if on_continue is not None and hasattr(signal, "SIGCONT"):
+        handlers[signal.SIGCONT] = lambda _number, _frame: on_continue()
     before = {number: signal.getsignal(number) for number in handlers}
     if _HANG_UP is not None and before.get(_HANG_UP) is signal.SIG_IGN:
         del before[_HANG_UP]  # nohup: the user wants the run to outlive the terminal.
