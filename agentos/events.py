@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 RECORD_VERSION = 1
@@ -227,7 +228,14 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 def type_name(event: Event) -> str:
     """`ItemStarted` is written as `item_started`."""
-    return _WORD_START.sub("_", type(event).__name__).lower()
+    return _names(type(event))[0]
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """How an event and its fields are called in records."""
+    in_records = tuple((known.name, "item" if known.name == "item_id" else known.name) for known in fields(kind))
+    return _WORD_START.sub("_", kind.__name__).lower(), in_records
 
 
 def to_record(stamped: Stamped) -> dict[str, Any]:
@@ -240,7 +248,6 @@ def to_record(stamped: Stamped) -> dict[str, Any]:
         "run": stamped.run_id,
         "type": type_name(event),
     }
-    for field in fields(event):
-        value = getattr(event, field.name)
-        record["item" if field.name == "item_id" else field.name] = value
+    for field_name, name in _names(type(event))[1]:
+        record[name] = getattr(event, field_name)
     return record

@@ -150,9 +150,13 @@ _BY_NAME: dict[str, type[Message]] = {
 }
 
 
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def encode(message: Message) -> bytes:
-    data = {known.name: getattr(message, known.name) for known in fields(message)}
-    return json.dumps([type(message).__name__, data], separators=(",", ":")).encode() + b"\n"
+    name = type(message).__name__
+    data = {field_name: getattr(message, field_name) for field_name in _READERS[name]}
+    return _encode_json([name, data]).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
