@@ -321,7 +321,11 @@ def finalize(state: ImplementationState) -> ImplementationState:
     if bench.settings.implementation.commits == "squash":
         head = squash(bench.place.worktree, state["base_commit"], _final_message(state), AUTHOR)
     record = Implemented(
-        document_hash=document_hash(state["lld_text"]), branch=state["branch"], commit=head, base=state["base"]
+        document_hash=document_hash(state["lld_text"]),
+        branch=state["branch"],
+        commit=head,
+        base=state["base"],
+        title=" ".join(state["title"].split()),
     )
     outputs.write(record_path(bench.project_dir, state["item_id"]), as_text(record))
     return ImplementationState(head=head, final_commit=head)
