@@ -17,7 +17,7 @@ from cli_parallel_utils import (
     execute_tasks_parallel,
 )
 
-from agentos.cli import drafting, implement
+from agentos.cli import implement, merging
 from agentos.cli.main import guarded
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(f"Overlap: {line}\n")
         return 0
     if not tasks:
-        return drafting.say_nothing_to_do(prepared)
+        return implement.run_prepared(code)
+    merging.check_publishing(code.branches())
     batch = EngineBatch(lambda listener: implement.launch(code, listener))
     return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
 

@@ -106,6 +106,7 @@ def run_prepared(code: PreparedCode) -> int:
     """Do what was prepared: list it, or run it. Returns the exit code."""
     if code.prepared.arguments.dry_run:
         return show_dry_run(code)
+    merging.check_publishing(code.branches())
     if not code.prepared.plan.items:
         merging.publish_all(code.branches())
         return drafting.say_nothing_to_do(code.prepared)

@@ -6,12 +6,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agentos.errors import AgentosError, UsageError
 from agentos.settings import Settings
 from agentos.workflows.implementation.pending import Conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
 from agentos.workflows.plan import Plan
+
+if TYPE_CHECKING:
+    from agentos.workflows.implementation.publishing import Publication
+    from agentos.workstreams.worktree import Repository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,16 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
     return lines
 
 
+def check_publishing(run: CodeRun) -> None:
+    """Raises UsageError when what is asked for could not be done after the run."""
+    if run.pushes or run.opens_pull_requests:
+        from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
+        from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
+
+        repository = open_repository(run.project_dir, run.settings)
+        publishing.check_remote(repository, opens_pull_requests=run.opens_pull_requests)
+
+
 def publish_all(run: CodeRun) -> None:
     """Push and open pull requests, if asked to, for every chosen item that is implemented, in this run or before."""
     if not (run.pushes or run.opens_pull_requests):
@@ -102,17 +117,36 @@ def publish_all(run: CodeRun) -> None:
     repository = open_repository(run.project_dir, run.settings)
     folder = folder_of(run.project_dir, repository)
     reports_dir = f"{folder}/{run.settings.documents.reports_dir}".lstrip("/")
+    problems: list[AgentosError] = []
     for item_id, title in run.titles.items():
         record = run.record(item_id)
         if record is None:
             continue
-        publication = publishing.Publication(item_id, title, record)
-        publishing.push(repository, publication)
-        lines = [f"  {record.branch} is pushed"]
-        if run.opens_pull_requests:
-            address = publishing.open_pull_request(repository, publication, reports_dir)
-            lines.append(f"  {record.branch} has the pull request {address}")
-        _say(run, lines)
+        publication = publishing.Publication(item_id, record.title or title, record)
+        try:
+            _say(run, _published(run, repository, publication, reports_dir))
+        except UsageError:
+            raise
+        except AgentosError as problem:
+            # One branch that cannot be published is no reason to keep the others back.
+            problems.append(problem)
+    if problems:
+        raise AgentosError(" ".join(str(problem) for problem in problems))
+
+
+def _published(run: CodeRun, repository: Repository, publication: Publication, reports_dir: str) -> list[str]:
+    """Publish one branch. What was done, in words."""
+    from agentos.workflows.implementation import publishing  # noqa: PLC0415
+
+    branch = publication.record.branch
+    if run.opens_pull_requests and (address := publishing.closed_pull_request(repository, publication)):
+        return [f"  {branch} had the pull request {address}, which is closed: not opened again"]
+    publishing.push(repository, publication)
+    lines = [f"  {branch} is pushed"]
+    if run.opens_pull_requests:
+        address = publishing.open_pull_request(repository, publication, reports_dir)
+        lines.append(f"  {branch} has the pull request {address}")
+    return lines
 
 
 def _say(run: CodeRun, lines: list[str]) -> None:

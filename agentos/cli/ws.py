@@ -309,9 +309,13 @@ def _complete(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int
 def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request: Request) -> int:
     from agentos.cli.texts import say_json
     from agentos.cli.ws_tables import state_json, state_words
-    from agentos.workstreams.state import select_slugs
+    from agentos.errors import UsageError
+    from agentos.workstreams.commands import choose_able
 
-    slugs = select_slugs(arguments.slugs, project.refreshed())
+    slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
+    sys.stderr.write("".join(f"Warning: left alone: {words}\n" for words in left))
+    if not slugs:
+        raise UsageError("no workstream to change: see `agentos ws list`")
     changed = project.apply(slugs, request)
     if arguments.json:
         say_json([{"slug": each.slug, **state_json(each.state)} for each in changed])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,8 @@ from agentos.workflows.issue.filing import TOKEN_VARIABLES
 from agentos.workflows.parallel import host
 from agentos.workflows.plan import Plan, make_plan
 from agentos.workstreams.batch import Batch, Result
-from agentos.workstreams.commands import ProjectWorkstreams, choose_runnable
+from agentos.workstreams.commands import ProjectWorkstreams, choose_able
+from agentos.workstreams.registry import this_process
 from agentos.workstreams.stages import (
     IMPLEMENTATION,
     Route,
@@ -33,10 +35,13 @@ from agentos.workstreams.stages import (
     find_work,
     graph_items,
 )
-from agentos.workstreams.state import Active, Workstream
+from agentos.workstreams.state import Active, Start, Workstream
 
 if TYPE_CHECKING:
     from agentos.workflows.launch import RunRequest
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,7 @@ class _Prepared:
 def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     """`ws run SLUG|GLOB …`."""
     workstreams = project.refreshed()
-    chosen, left = choose_runnable(workstreams, arguments.slugs)
+    chosen, left = choose_able(workstreams, arguments.slugs, Start("", this_process()))
     _note(f"left alone: {words}" for words in left)
     if not chosen:
         raise UsageError("no workstream to run: see `agentos ws list`")
@@ -75,6 +80,7 @@ def run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
 
 def _run(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream]) -> int:
     parallel, warnings = capped(arguments.parallel)
+    chosen = [project.with_living_base(each) for each in chosen]
     prepared = _prepare(arguments, project, chosen)
     if arguments.dry_run:
         _note(warnings)
@@ -136,7 +142,8 @@ def _finish_branches(
         project_dir=project.project_dir,
         settings=project.settings,
         titles=merging.titles_of(prepared.plan, prepared.skipped),
-        bases={each.slug: each.base for each in chosen},
+        # A branch that was made from a bare commit is merged into whatever the user is on.
+        bases={each.slug: each.base for each in chosen if not _COMMIT.fullmatch(each.base)},
         pushes=arguments.push,
         opens_pull_requests=arguments.pr,
         is_json=arguments.json,

@@ -155,6 +155,11 @@ class GitHubServer:
         with self._lock:
             self._repositories[repository].threads[number].update(fields, updated_at=_stamp())
 
+    def edit_pull(self, repository: str, number: int, **fields: Any) -> None:
+        """What a person does to a pull request on the web page, or a push to its branch."""
+        with self._lock:
+            self._repositories[repository].pulls[number].update(fields, updated_at=_stamp())
+
     def issues(self, repository: str) -> list[Json]:
         """What is filed, pull requests left out, in order of numbers."""
         with self._lock:

@@ -25,7 +25,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from agentos.errors import UsageError
-from agentos.workflows.checkpoint import GraphChanged, synced, unwritable_is_a_fault
+from agentos.workflows.checkpoint import CheckpointUnwritable, GraphChanged, synced, unwritable_is_a_fault
 
 _TRIGGERS = ("branch:to:", "join:")
 """How the channels begin that LangGraph starts nodes by."""
@@ -59,6 +59,10 @@ class ItemCheckpointer(SqliteSaver):
         super().__init__(connection, serde=_MaskingSerializer(redact))
         # The saver's own lock guards its cursor; how a commit is synced belongs to the connection.
         self._put_lock = threading.Lock()
+
+    def setup(self) -> None:
+        with unwritable_is_a_fault():
+            super().setup()
 
     def put(self, *args: Any, **kwargs: Any) -> Any:
         """A finished step: on the disk before the next one starts."""
@@ -254,7 +258,7 @@ def read_saved_state(connection: sqlite3.Connection, item_id: str) -> None:
     """Read what a resume would. Raises sqlite3.DatabaseError when it is not what was saved."""
     try:
         ItemCheckpointer(connection).get_tuple({"configurable": {"thread_id": item_id}})
-    except sqlite3.Error:
+    except (sqlite3.Error, CheckpointUnwritable):
         raise
     except Exception as error:
         # The serializer's own errors, of many kinds, all mean that the bytes are not what it wrote.

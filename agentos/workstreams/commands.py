@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +23,8 @@ from agentos.workstreams.registry import Registry, refuse_taken
 from agentos.workstreams.state import (
     Completed,
     InvalidTransitionError,
-    Owner,
     Request,
     Running,
-    Start,
     Workstream,
     next_state,
     select_slugs,
@@ -165,6 +163,14 @@ class ProjectWorkstreams:
             check_variable(variable)
         return ports, names
 
+    def with_living_base(self, workstream: Workstream) -> Workstream:
+        """With the commit it was made from as its base, if the branch or tag that it was named by is gone."""
+        if workstream.path is None or self.repository.git.resolve(workstream.base) is not None:
+            return workstream
+        worktree = self.repository.find(workstream.slug)
+        origin = read_origin(worktree) if worktree is not None else None
+        return replace(workstream, base=origin.commit) if origin is not None else workstream
+
     def restore_worktree(self, workstream: Workstream) -> None:
         """Make the worktree again that somebody deleted; its branch has what was committed."""
         self.repository.create(workstream.slug, base=workstream.base, files=self.settings.workstreams.copy)
@@ -214,8 +220,8 @@ class ProjectWorkstreams:
         losses = self.repository.remove(slug, base=workstream.base, force=force, delete_branch=True)
         with self.registry.change() as changes:
             changes.drop(slug)
-        self.leases.release(slug)
         self._forget_runs(slug)
+        self.end_leases()
         return Removed(slug, workstream.branch, tip, losses)
 
     def _forget_runs(self, slug: str) -> None:
@@ -280,16 +286,18 @@ def _main_checkout(project_dir: Path) -> Path:
     return common_dir.parent / (prefix[0] if prefix else "")
 
 
-def choose_runnable(workstreams: Mapping[str, Workstream], patterns: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The workstreams a run takes up, and why it leaves others alone that a glob matched.
+def choose_able(
+    workstreams: Mapping[str, Workstream], patterns: Sequence[str], request: Request
+) -> tuple[list[str], list[str]]:
+    """The workstreams that can do what is requested, and why others are left alone that a glob matched.
 
-    UsageError for a name that matches nothing and, with the reason, for a named workstream that cannot run now.
+    UsageError for a name that matches nothing and, with the reason, for a named workstream that cannot do it now.
     """
     chosen: list[str] = []
     left: list[str] = []
     for slug in select_slugs(patterns, workstreams):
         try:
-            next_state(slug, workstreams[slug].state, Start("", Owner(0, "")))
+            next_state(slug, workstreams[slug].state, request)
         except InvalidTransitionError as obstacle:
             if slug in patterns:
                 raise

@@ -310,18 +310,18 @@ class Repository:
 
     def _add(self, slug: str, base: str) -> Worktree:
         path, branch = self.path_for(slug), branch_of(slug)
-        commit = self.git.resolve(base)
+        tip = self.git.resolve(f"refs/heads/{branch}")
+        commit = tip or self.git.resolve(base)
         if commit is None:
             raise UsageError(f"{base!r} names no commit in {self.project_dir}: commit something or name another base")
         path.parent.mkdir(parents=True, exist_ok=True)
-        tip = self.git.resolve(f"refs/heads/{branch}")
         where = [str(path), branch] if tip else ["--no-track", "-b", branch, str(path), commit]
         git = replace(self.git, owned_locks=(self.common_dir / "refs" / "heads" / f"{branch}.lock",))
         git.run("worktree", "add", *where, env={OWNER_VARIABLE: str(path)}, timeout_seconds=600)
         git_dir = _git_dirs(self.common_dir).get(path)
         if git_dir is None:
             raise AgentosError(f"git made no worktree at {path}: see `git worktree list` in {self.project_dir}")
-        return Worktree(path, tip or commit, branch, git_dir)
+        return Worktree(path, commit, branch, git_dir)
 
     def _guess_origin(self, worktree: Worktree, base: str) -> Origin:
         commit = self.git.resolve(base)

@@ -96,6 +96,20 @@ def test_a_full_disk_under_a_checkpoint_stops_the_run_with_what_there_is(sandbox
     assert not [note for note in sandbox.notes() if note.startswith("never")]
 
 
+def test_a_done_item_that_cannot_be_noted_keeps_its_checkpoint_and_no_node_runs_again(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a"), item("never"))
+
+    done, kept = run_on_small_disk(sandbox, sandbox.home / "batches", "ro")
+
+    assert done.code == 1
+    assert "[COORDINATOR] FAULT: cannot note that a is done: Read-only file system" in done.stdout
+    assert {r["item"]: r["outcome"] for r in of_type(kept, "item_ended")} == {"a": "completed"}
+
+    assert sandbox.run().code == 0
+    assert [sandbox.notes().count(f"a {node} start") for node in ("n1", "n2", "n3")] == [1, 1, 1]
+    assert sandbox.databases() == []
+
+
 @pytest.mark.parametrize("place", [".", "checkpoints", "logs"])
 def test_a_read_only_home_is_said_in_one_line_before_anything_starts(sandbox: Sandbox, place: str) -> None:
     sandbox.write_items(item("a"))

@@ -250,6 +250,23 @@ def test_branches_are_pushed_once(designs: Designs) -> None:
     assert pushed == designs.git("rev-parse", "agentos/1")
     assert len(of_type(designs.records(), "run_started")) == 1
 
+    over = designs.implement("1", "--push", "--fresh")
+
+    assert over.code == 0, over.stderr
+    assert designs.git("ls-remote", "origin", "refs/heads/agentos/1").split()[0] == designs.git(
+        "rev-parse", "agentos/1"
+    )
+
+
+def test_a_push_that_cannot_be_is_refused_before_anything_runs(designs: Designs) -> None:
+    designs.add(1)
+
+    refused = designs.implement("1", "--push")
+
+    assert refused.code == 2
+    assert "git remote add origin" in refused.stderr
+    assert designs.records() == []
+
 
 def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Designs) -> None:
     (designs.project / "agentos.toml").write_text('[implementation]\ntest = "sh check.sh"\n')

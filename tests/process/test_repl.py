@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import Finished, eventually
+from harness import eventually
 from terminal import Terminal
 from workshop import Workshop, workshop
 
@@ -22,24 +21,13 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
         yield made
 
 
-def converse(shop: Workshop, *lines: str) -> Finished:
-    """Pipe these lines into the prompt."""
-    read, write = os.pipe()
-    started = shop.start_command("repl", stdin=read)
-    os.close(read)
-    os.write(write, "".join(f"{line}\n" for line in lines).encode())
-    os.close(write)
-    return started.wait()
-
-
 def wait_for_prompt(terminal: Terminal, after: str) -> None:
     """Until the prompt is the last thing drawn, after these words. A key typed earlier would go elsewhere."""
     eventually(lambda: after in terminal.text() and terminal.text().endswith("agentos> "), f"a prompt after {after}")
 
 
 def test_piped_lines_are_commands_and_the_last_exit_code_counts(shop: Workshop) -> None:
-    finished = converse(
-        shop,
+    finished = shop.converse(
         "/ws new a 'n1: print from a'",
         '/ws new b "n2: raise it broke"  # a remark',
         "",
@@ -59,8 +47,7 @@ def test_piped_lines_are_commands_and_the_last_exit_code_counts(shop: Workshop) 
 
 def test_an_error_is_told_and_the_next_line_comes(shop: Workshop) -> None:
     shop.make(a="x")
-    finished = converse(
-        shop,
+    finished = shop.converse(
         "/frobnicate",
         "/ws",
         "/ws run nope",
@@ -73,12 +60,12 @@ def test_an_error_is_told_and_the_next_line_comes(shop: Workshop) -> None:
     for words in ("no command /frobnicate", "no workstream 'nope'", "not a whole number", "check the quotes"):
         assert words in finished.stderr
     assert finished.lines[-1].startswith("a ")
-    assert converse(shop, "/ws list", "/ws status nope").code == 2
+    assert shop.converse("/ws list", "/ws status nope").code == 2
 
 
 def test_run_all_help_and_quit(shop: Workshop) -> None:
     shop.make(a="x", b="x")
-    finished = converse(shop, "/help", f"/ws run-all {GRAPH}", "/quit", "/ws new never 'not reached'")
+    finished = shop.converse("/help", f"/ws run-all {GRAPH}", "/quit", "/ws new never 'not reached'")
     assert finished.code == 0
     assert "/ws " in finished.stdout
     assert "/quit" in finished.stdout
@@ -87,7 +74,7 @@ def test_run_all_help_and_quit(shop: Workshop) -> None:
 
 def test_how_to_resume_is_told_as_a_command_of_its_own(shop: Workshop) -> None:
     shop.make(a="n2: raise no")
-    finished = converse(shop, f"/ws run a {GRAPH}")
+    finished = shop.converse(f"/ws run a {GRAPH}")
     assert finished.code == 1
     assert "Resume with: agentos ws run a --graph graphs/streams.py:graph" in finished.stdout
 

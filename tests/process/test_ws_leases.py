@@ -61,17 +61,19 @@ def test_ports_and_names_are_taken_listed_and_given_back(shop: Workshop) -> None
 def test_mistakes_are_told_and_take_nothing(shop: Workshop) -> None:
     shop.make(a="x", done="x")
     shop.ws("complete", "done")
-    for arguments, words in (
-        (("lease", "--port", "X"), "name the workstream"),
-        (("lease", "nope", "--port"), "no workstream 'nope'"),
-        (("lease", "a", "--port", "OK_PORT", "--port", "not-a-name"), "'not-a-name' cannot name a lease"),
-        (("lease", "a", "--name", "PATH"), "PATH cannot name a lease"),
-        (("lease", "done", "--port"), "done cannot hold ports or names: it is completed"),
-        (("release", "a", "WEB"), "a does not hold WEB: it holds nothing"),
-        (("release",), "SLUG"),
-    ):
-        refused = shop.ws(*arguments)
-        assert (refused.code, words in refused.stderr) == (2, True), (arguments, refused.stderr)
+    words_of = {
+        "lease --port X": "name the workstream",
+        "lease nope --port": "no workstream 'nope'",
+        "lease a --port OK_PORT --port not-a-name": "'not-a-name' cannot name a lease",
+        "lease a --name PATH": "PATH cannot name a lease",
+        "lease done --port": "done cannot hold ports or names: it is completed",
+        "release": "the following arguments are required: SLUG",
+        "release a WEB": "a does not hold WEB: it holds nothing",
+    }
+    refused = shop.converse(*(f"/ws {arguments}" for arguments in words_of))
+    assert refused.code == 2
+    for words in words_of.values():
+        assert words in refused.stderr
     assert held(shop) == {}
 
 

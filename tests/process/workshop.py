@@ -51,6 +51,15 @@ class Workshop(Sandbox):
     def ws(self, *arguments: str, **choices: Any) -> Finished:
         return self.command("ws", *arguments, **choices)
 
+    def converse(self, *lines: str) -> Finished:
+        """Pipe these lines into `agentos repl`: many commands for the price of one process."""
+        read, write = os.pipe()
+        started = self.start_command("repl", stdin=read)
+        os.close(read)
+        os.write(write, "".join(f"{line}\n" for line in lines).encode())
+        os.close(write)
+        return started.wait()
+
     def make(self, **texts: str) -> None:
         """One workstream each, `_` in names becoming `-`. In this process: the command has a test of its own."""
         for name, text in texts.items():

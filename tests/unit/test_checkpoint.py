@@ -16,6 +16,7 @@ import pytest
 
 from agentos.workflows import checkpoint
 from agentos.workflows.checkpoint import CheckpointUnwritable, ItemDatabase, Peek
+from agentos.workflows.graph import ItemCheckpointer
 
 Snapshot = dict[str, tuple[int, bytes]]
 
@@ -169,6 +170,14 @@ def test_a_full_disk_is_a_fault_of_the_run_and_keeps_what_was_saved(db_path: Pat
     with pytest.raises(CheckpointUnwritable, match="full"):
         database.keep_output(Path("a.md"), b"x" * 100_000)
     assert database.get("kept") == "yes"
+
+
+def test_a_full_disk_is_a_fault_of_the_run_when_the_first_step_makes_its_tables(tmp_path: Path) -> None:
+    with closing(ItemDatabase.open(tmp_path / "new.db").connection) as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(CheckpointUnwritable, match="full"):
+            ItemCheckpointer(connection).get_tuple({"configurable": {"thread_id": "42"}})
 
 
 # Outputs.

@@ -24,6 +24,7 @@ from agentos.workflows.implementation.file_operations import (
     Problem,
     deviations,
     parse_operations,
+    stated_decisions,
 )
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.state import ImplementationState
@@ -48,6 +49,8 @@ class Answer:
     """Carried out; empty when both answers were refused."""
     deviations: tuple[Deviation, ...]
     refusals: tuple[FileOperationsError, ...]
+    decisions: tuple[str, ...] = ()
+    """Choices the model says it made."""
 
 
 class Bench:
@@ -152,7 +155,8 @@ class Bench:
                 operations = parse_operations(reply.text, policy)
                 _refuse(operations, check)
                 apply_operations(self.place.path, operations, policy)
-                return Answer(operations, deviations(operations, policy), tuple(refusals))
+                decisions = stated_decisions(reply.text)
+                return Answer(operations, deviations(operations, policy), tuple(refusals), decisions)
             except FileOperationsError as error:
                 refusals.append(error)
                 messages += [

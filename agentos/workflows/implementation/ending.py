@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from agentos.documents.verdict import Verdict, stored_review
 from agentos.workflows.implementation.judging import Round, best_round, find_stagnation
 from agentos.workflows.implementation.state import ImplementationState
@@ -65,8 +68,17 @@ def round_to_restore(state: ImplementationState, outcome: str) -> int | None:
     return best if best != len(state["rounds"]) - 1 else None
 
 
+def is_best(rounds: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last round is the one to keep so far."""
+    return best_round(_typed(rounds)) == len(rounds) - 1
+
+
 def _rounds(state: ImplementationState) -> list[Round]:
+    return _typed(state["rounds"])
+
+
+def _typed(rounds: Sequence[Mapping[str, Any]]) -> list[Round]:
     return [
         Round(frozenset(entry["failing"]), coverage_percent=entry["coverage"], commit=entry["commit"])
-        for entry in state["rounds"]
+        for entry in rounds
     ]

@@ -163,6 +163,9 @@ class Deviation:
 _OPEN_TAG: Final = re.compile(r'<(?P<kind>create|replace|edit)(?P<attributes>(?: +\w+="[^"\n]*")*) *>')
 _DELETE_TAG: Final = re.compile(r'<delete(?P<attributes>(?: +\w+="[^"\n]*")*) */>')
 _ANY_TAG: Final = re.compile(r"</?(?:create|replace|edit|delete)\b")
+_DECISION: Final = re.compile(r"(?:[-*] +)?\**Decision\**:\** *(?P<text>\S.*)", re.IGNORECASE)
+_MAX_DECISIONS: Final = 10
+_MAX_DECISION_CHARACTERS: Final = 300
 _ATTRIBUTE: Final = re.compile(r'(\w+)="([^"\n]*)"')
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
@@ -187,6 +190,13 @@ def parse_operations(answer: str, policy: Policy | None = None) -> tuple[FileOpe
     return tuple(operations)
 
 
+def stated_decisions(answer: str) -> tuple[str, ...]:
+    """The choices a model says it made, in lines `Decision: ...` between its blocks. Few and short."""
+    parser = _Parser(answer)
+    parser.parse()
+    return tuple(" ".join(text.split())[:_MAX_DECISION_CHARACTERS] for text in parser.decisions[:_MAX_DECISIONS])
+
+
 def deviations(operations: Sequence[FileOperation], policy: Policy) -> tuple[Deviation, ...]:
     """The operations outside the LLD's table, for the report. `parse_operations` made sure that they have reasons."""
     return tuple(Deviation(op.path, op.reason) for op in operations if not _is_listed(op.path, policy.listed))
@@ -197,6 +207,7 @@ class _Parser:
 
     def __init__(self, answer: str) -> None:
         self.problems: list[Problem] = []
+        self.decisions: list[str] = []
         self._lines = answer.replace("\r\n", "\n").split("\n")
         self._at = 0
 
@@ -220,6 +231,8 @@ class _Parser:
             return (
                 self._operation(match["kind"], attributes, body, number) if attributes and body is not None else None
             )
+        if match := _DECISION.fullmatch(line):
+            self.decisions.append(match["text"])
         if _ANY_TAG.match(line):
             self._problem(number, f"{line[:80]!r} is not a tag of the format, on a line of its own")
         return None

@@ -197,7 +197,9 @@ class GreenVerdict:
         ):
             parts += [f"{len(ids)} {noun} ({ids[0]})"] if ids else []
         parts += [f"{path} is covered {percent:.0f} %" for path, percent in (self.shortfalls or {}).items()]
-        parts += [f"not verified: {check}" for check in self.unverified]
+        if not parts:
+            # Of what is not green it is clear enough that not everything was looked at.
+            parts = [f"not verified: {check}" for check in self.unverified]
         return "; ".join(parts) or "all tests pass"
 
 

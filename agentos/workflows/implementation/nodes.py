@@ -235,11 +235,16 @@ def _no_tests(operation: FileOperation) -> str | None:
 
 
 def _noted(state: ImplementationState, answer: Answer) -> ImplementationState:
-    """Refusals and deviations, added to those known."""
+    """Refusals, deviations and decisions, added to those known."""
     refusals = [problem.words() for error in answer.refusals for problem in error.problems]
     known = {entry["path"]: entry for entry in state.get("deviations", [])}
     known |= {entry.path: {"path": entry.path, "reason": entry.reason} for entry in answer.deviations}
-    return ImplementationState(refusals=[*state.get("refusals", []), *refusals], deviations=list(known.values()))
+    decisions = dict.fromkeys((*state.get("decisions", []), *answer.decisions))
+    return ImplementationState(
+        refusals=[*state.get("refusals", []), *refusals],
+        deviations=list(known.values()),
+        decisions=list(decisions),
+    )
 
 
 def verify_green(state: ImplementationState) -> ImplementationState:
@@ -270,9 +275,12 @@ def verify_green(state: ImplementationState) -> ImplementationState:
         "commit": state["head"],
         "words": verdict.words(),
     }
+    green = _green_data(verdict, report, suite)
+    so_far = [*state.get("rounds", []), entry]
     return ImplementationState(
-        rounds=[*state.get("rounds", []), entry],
-        green=_green_data(verdict, report, suite),
+        rounds=so_far,
+        green=green,
+        best_green=green if ending.is_best(so_far) else state.get("best_green", green),
         feedback="" if verdict.is_green_as_far_as_known else rounds.feedback(verdict, report, suite, state),
     )
 
@@ -297,11 +305,15 @@ def report(state: ImplementationState) -> ImplementationState:
     if best is not None:
         restore(bench.place.worktree, state["rounds"][best]["commit"], f"Back to round {best + 1}, the best", AUTHOR)
     concluded: Any = {**state, "outcome": outcome, "reason": reason}
+    if best is not None:
+        concluded["green"] = state["best_green"]
     changed = bench.place.changed_files(state["base_commit"])
     folder = f"{bench.settings.documents.reports_dir}/{state['item_id']}"
     documents: dict[str, str | None] = {
-        f"{folder}/implementation-report.md": reports.implementation_report(concluded, bench.lld, changed, best),
-        f"{folder}/test-report.md": reports.test_report(concluded),
+        f"{folder}/implementation-report.md": reports.implementation_report(
+            concluded, bench.lld, changed, restored=best, commits=bench.settings.implementation.commits
+        ),
+        f"{folder}/test-report.md": reports.test_report(concluded, restored=best),
     }
     bench.place.put_files(documents)
     head = bench.commit(f"Reports for {_label(state)}")
@@ -321,7 +333,11 @@ def finalize(state: ImplementationState) -> ImplementationState:
     if bench.settings.implementation.commits == "squash":
         head = squash(bench.place.worktree, state["base_commit"], _final_message(state), AUTHOR)
     record = Implemented(
-        document_hash=document_hash(state["lld_text"]), branch=state["branch"], commit=head, base=state["base"]
+        document_hash=document_hash(state["lld_text"]),
+        branch=state["branch"],
+        commit=head,
+        base=state["base"],
+        title=" ".join(state["title"].split()),
     )
     outputs.write(record_path(bench.project_dir, state["item_id"]), as_text(record))
     return ImplementationState(head=head, final_commit=head)

@@ -7,15 +7,17 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from agentos.errors import UsageError
+from agentos.errors import AgentosError, UsageError
 from agentos.sources.github_client import AnswerLostError, GitHubClient, GitHubError, Json
 from agentos.sources.github_token import api_url, find_token
+from agentos.workflows.implementation.branch import KEPT_REFS
 from agentos.workflows.implementation.records import Implemented
-from agentos.workstreams.worktree import Repository
+from agentos.workstreams.worktree import BRANCH_PREFIX, Repository
 
 REMOTE: Final = "origin"
 _OWNER_AND_NAME: Final = re.compile(r"[/:](?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?/?$")
 _PUSH_SECONDS: Final = 300.0
+_SAID_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +29,60 @@ class Publication:
     record: Implemented
 
 
-def push(repository: Repository, publication: Publication) -> None:
-    """Push an item's branch. The same commit again changes nothing; somebody else's commits are never overwritten."""
-    git = repository.git
-    if REMOTE not in git.text("remote").splitlines():
+class PushRejectedError(AgentosError):
+    """The remote's branch has commits that are not ours to replace."""
+
+
+def check_remote(repository: Repository, *, opens_pull_requests: bool) -> None:
+    """Raises UsageError when nothing could be published: better said before the work than after it."""
+    if REMOTE not in repository.git.text("remote").splitlines():
         raise UsageError(f"--push needs a remote named {REMOTE}: add one with `git remote add {REMOTE} URL`.")
+    if opens_pull_requests:
+        repository_of(repository.git.text("remote", "get-url", REMOTE))
+        if find_token(api_url()) is None:
+            raise UsageError("--pr needs a token for GitHub: set GITHUB_TOKEN, or run `gh auth login`.")
+
+
+def push(repository: Repository, publication: Publication) -> None:
+    """Push an item's branch. The same commit again changes nothing; somebody else's commits are never overwritten.
+
+    An earlier attempt of ours is replaced, if it is still what the remote has.
+    """
+    git = repository.git
     record = publication.record
-    git.run(
-        *("push", "--no-verify", REMOTE, f"{record.commit}:refs/heads/{record.branch}"),
+    target = f"refs/heads/{record.branch}"
+    earlier = _earlier_attempt(repository, record)
+    answer = git.run(
+        *("push", "--porcelain", "--no-verify", *([f"--force-with-lease={target}:{earlier}"] if earlier else [])),
+        *(REMOTE, f"{record.commit}:{target}"),
         network=True,
         timeout_seconds=_PUSH_SECONDS,
+        ok=(0, 1),
     )
+    if answer.exit_code == 0:
+        return
+    if any(line.startswith("!") and "[rejected]" in line for line in answer.stdout.splitlines()):
+        raise PushRejectedError(
+            f"{record.branch} is not pushed: on {REMOTE} it has commits that are not in yours. "
+            f"See them with `git fetch {REMOTE} {record.branch}`, then merge them or remove that branch there."
+        )
+    said = " ".join(f"{answer.stdout}\n{answer.stderr}".split())
+    raise PushRejectedError(f"{record.branch} is not pushed to {REMOTE}: {said[-_SAID_CHARACTERS:]}")
+
+
+def _earlier_attempt(repository: Repository, record: Implemented) -> str | None:
+    """What we pushed before the item started over: the remote's commit as last seen, if it is one that was kept."""
+    git = repository.git
+    seen = git.resolve(f"refs/remotes/{REMOTE}/{record.branch}")
+    if seen is None:
+        return None
+    kept = git.resolve(f"{KEPT_REFS}/{record.branch.removeprefix(BRANCH_PREFIX)}/{seen[:12]}")
+    return seen if kept == seen else None
 
 
 def open_pull_request(repository: Repository, publication: Publication, reports_dir: str) -> str:
     """The address of the item's pull request: the one that is open, or a new one."""
-    git = repository.git
-    owner, name = repository_of(git.text("remote", "get-url", REMOTE))
-    path = f"/repos/{owner}/{name}/pulls"
-    wanted = {"head": f"{owner}:{publication.record.branch}", "state": "open"}
+    path, wanted = _pulls(repository, publication)
     with GitHubClient(api_url(), find_token(api_url())) as client:
         found = _open_one(client, path, wanted)
         if found is not None:
@@ -58,6 +95,27 @@ def open_pull_request(repository: Repository, publication: Publication, reports_
             if found is None:
                 raise
             return found
+
+
+def closed_pull_request(repository: Repository, publication: Publication) -> str | None:
+    """The address of a pull request for this very commit that somebody merged or closed, unless another is open."""
+    path, wanted = _pulls(repository, publication)
+    with GitHubClient(api_url(), find_token(api_url())) as client:
+        rows = list(client.rows(path, {**wanted, "state": "all"}))
+    if any(row.get("state") == "open" for row in rows):
+        return None
+    return next((_address(row) for row in rows if _head_commit(row) == publication.record.commit), None)
+
+
+def _pulls(repository: Repository, publication: Publication) -> tuple[str, dict[str, str]]:
+    """Where the repository's pull requests are, and which of them are open for the item's branch."""
+    owner, name = repository_of(repository.git.text("remote", "get-url", REMOTE))
+    return f"/repos/{owner}/{name}/pulls", {"head": f"{owner}:{publication.record.branch}", "state": "open"}
+
+
+def _head_commit(row: Json) -> object:
+    head = row.get("head")
+    return head.get("sha") if isinstance(head, dict) else None
 
 
 def _open_one(client: GitHubClient, path: str, wanted: dict[str, str]) -> str | None:

@@ -22,6 +22,7 @@ class Implemented:
     branch: str
     commit: str
     base: str
+    title: str = ""
 
 
 def record_path(project_dir: Path, item_id: str) -> Path:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentos.documents.lld import FileChange, Lld
+from agentos.workflows.implementation.ending import IMPLEMENTED
 from agentos.workflows.implementation.sandbox import Isolation
 from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.test_plan import coverage_target
+from agentos.workstreams.worktree import BRANCH_PREFIX
 
 
-def implementation_report(state: ImplementationState, lld: Lld, changed: Sequence[str], restored: int | None) -> str:
-    """What was done against what the design says: files, rounds, deviations, models, cost."""
+def implementation_report(
+    state: ImplementationState, lld: Lld, changed: Sequence[str], *, restored: int | None, commits: str
+) -> str:
+    """What was done against what the design says: files, rounds, decisions, deviations, models, cost."""
     sections = [
         f"# Implementation of LLD-{state['item_id']}: {_line(state['title'])}",
         _facts(state),
@@ -21,6 +27,7 @@ def implementation_report(state: ImplementationState, lld: Lld, changed: Sequenc
     if restored is not None:
         sections.append(f"The branch holds round {restored + 1}, the best one; later rounds are in its history.\n")
     sections += [
+        "## Decisions\n\n" + _bullets(_decisions(state, restored, commits)),
         "## Deviations\n\n" + (_bullets([f"`{d['path']}`: {d['reason']}" for d in state.get("deviations", [])])),
         "## Refused answers\n\n" + _bullets(state.get("refusals", [])),
         "## Test plan review\n\n" + _bullets(_review_lines(state)),
@@ -49,10 +56,43 @@ def _file_rows(lld: Lld, changed: Sequence[str]) -> list[tuple[str, str, str]]:
             if path:
                 listed[path.removeprefix("./")] = change
     rows = [
-        (f"`{path}`", str(change.change), "changed" if path in changed else "**not changed**")
+        (
+            f"`{path}`",
+            str(change.change),
+            "changed" if any(_covers(path, one) for one in changed) else "**not changed**",
+        )
         for path, change in listed.items()
     ]
-    return rows + [(f"`{path}`", "**not listed**", "changed") for path in changed if path not in listed]
+    unlisted = [path for path in changed if not any(_covers(entry, path) for entry in listed)]
+    return rows + [(f"`{path}`", "**not listed**", "changed") for path in unlisted]
+
+
+def _covers(listed: str, path: str) -> bool:
+    """A folder in the table stands for what is below it."""
+    return path == listed or (listed.endswith("/") and path.startswith(listed))
+
+
+def _decisions(state: ImplementationState, restored: int | None, commits: str) -> list[str]:
+    """What was chosen on the way, by the workflow and, in its own words, by the coder."""
+    target = state["coverage_target"]
+    origin = (
+        "as the design asks" if coverage_target(state["lld_text"], 0) else "the project's own: the design names none"
+    )
+    lines = [f"Coverage target {target} %, {origin}"]
+    if state["base"].startswith(BRANCH_PREFIX):
+        lines.append(f"Built on `{state['base']}`, which it depends on and which is not merged")
+    lines += [
+        f"Scenario {entry['id']} was added to the design's: {_line(entry['scenario'])}"
+        for entry in state.get("plan", [])
+        if entry["is_added"]
+    ]
+    if state.get("scaffolds", 0) > 1:
+        lines.append(f"The tests were written {state['scaffolds']} times")
+    if restored is not None:
+        lines.append(f"Round {restored + 1} was put back as the best one")
+    if state["outcome"] == IMPLEMENTED:
+        lines.append("One commit for the whole change" if commits == "squash" else "One commit a round")
+    return lines + [f"The coder: {_line(text)}" for text in state.get("decisions", [])]
 
 
 def _round_rows(state: ImplementationState) -> list[tuple[str, str, str]]:
@@ -71,13 +111,13 @@ def _review_lines(state: ImplementationState) -> list[str]:
     return lines
 
 
-def test_report(state: ImplementationState) -> str:
+def test_report(state: ImplementationState, *, restored: int | None) -> str:
     """Scenario by scenario, then the runs behind it: red before, green after, coverage, commands."""
     sections = [
         f"# Tests of LLD-{state['item_id']}: {_line(state['title'])}",
         "## Scenarios\n\n" + _table(("ID", "Scenario", "Requirement", "Result"), _scenario_rows(state)),
         "## Before the code\n\n" + _bullets(_red_lines(state)),
-        "## After the code\n\n" + _bullets(_green_lines(state)),
+        "## After the code\n\n" + _bullets(_green_lines(state, restored)),
         "## Tests\n\n" + _bullets(_case_lines(state)),
     ]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
@@ -88,15 +128,16 @@ def _scenario_rows(state: ImplementationState) -> list[tuple[str, str, str, str]
     results = dict(_results(state))
     rows = []
     for entry in state.get("plan", []):
-        own = {case: outcome for case, outcome in results.items() if _names_scenario(case, entry["id"])} or results
-        rows.append((entry["id"], _line(entry["scenario"]), ", ".join(entry["requirements"]), _verdict(own)))
+        own = {case: outcome for case, outcome in results.items() if _names_scenario(case, entry["id"])}
+        words = _verdict(own or results) + ("" if own or not results else ", by all tests together: none has its id")
+        rows.append((entry["id"], _line(entry["scenario"]), ", ".join(entry["requirements"]), words))
     return rows
 
 
 def _names_scenario(case_id: str, scenario_id: str) -> bool:
-    name = case_id.rpartition("::")[2].lower()
-    parts = name.replace("[", "_").replace("-", "_").split("_")
-    return scenario_id.lower() in parts
+    """`010` in `test_010_upper`, `REQ-1` in `test_req_1[x]`."""
+    name, wanted = (re.sub(r"[\W_]+", "_", text.lower()) for text in (case_id.rpartition("::")[2], scenario_id))
+    return f"_{wanted.strip('_')}_" in f"_{name}_"
 
 
 def _results(state: ImplementationState) -> list[tuple[str, str]]:
@@ -113,24 +154,27 @@ def _verdict(results: Mapping[str, str]) -> str:
 
 def _red_lines(state: ImplementationState) -> list[str]:
     before, red = state["suite_before"], state.get("red", {})
-    lines = [f"The project's own suite: {_run_words(before)}"]
+    lines = [
+        f"Isolation of this and every other run: {Isolation(before['isolation']).words()}",
+        f"The project's own suite: {_run_words(before)}",
+    ]
     if red.get("command"):
         lines.append(f"New tests: {_run_words(red)}; {_line(red['words'])}")
     lines += [f"Passes already, so it proves nothing new: `{case}`" for case in red.get("passing_already", [])]
     return lines
 
 
-def _green_lines(state: ImplementationState) -> list[str]:
+def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
     green = state.get("green")
     if not green:
         return []
-    lines = [f"New tests: {_run_words(green['new_tests'])}"]
+    lines = [f"Of round {restored + 1}, which the branch holds"] if restored is not None else []
+    lines.append(f"New tests: {_run_words(green['new_tests'])}")
     if green["suite"]:
         lines.append(f"The project's own suite: {_run_words(green['suite'])}")
     lines.append(f"Coverage of changed files: {_percent(green['coverage'])}, target {state['coverage_target']} %")
     lines += [f"`{path}`: {percent:g} %" for path, percent in sorted(green["by_file"].items())]
     lines += [f"Not verified: {check}" for check in green["unverified"]]
-    lines.append(f"Isolation: {Isolation(green['new_tests']['isolation']).words()}")
     return lines
 
 

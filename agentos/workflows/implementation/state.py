@@ -45,10 +45,14 @@ class ImplementationState(TypedDict, total=False):
     # The code.
     rounds: list[dict[str, Any]]
     green: dict[str, Any]
+    best_green: dict[str, Any]
+    """`green` of the best round so far: what the reports are about when that one is put back."""
     feedback: str
     """What the next round is told about the last one."""
     refusals: list[str]
     """Answers that were not carried out, and why."""
+    decisions: list[str]
+    """Choices that the coder says the design left open."""
     deviations: list[dict[str, str]]
     """Files outside the design's table, with the reasons given."""
 

@@ -682,11 +682,16 @@ class GraphRun:
             )
         )
         if end.has_succeeded:
-            # In this order: a kill in between leaves a finished checkpoint, which resumes without running a node.
-            with suppress(OSError):
-                self._batch.mark_done(item.id, Done(input_hash(item.input), end.outcome, self._settings.run_id))
-            checkpoint.remove(self._db_path(item.id))
+            self._note_done(item, end.outcome)
         self._claims.give_back(self._claim_name(item.id))
+
+    def _note_done(self, item: Item, outcome: str) -> None:
+        """In this order: a kill or a full disk in between leaves a finished checkpoint. It resumes without a node."""
+        try:
+            self._batch.mark_done(item.id, Done(input_hash(item.input), outcome, self._settings.run_id))
+            checkpoint.remove(self._db_path(item.id))
+        except OSError as error:
+            self.fault(f"cannot note that {item.id} is done: {error.strerror or error}")
 
     def _record_end(self, event: ItemEnded) -> None:
         event = replace(

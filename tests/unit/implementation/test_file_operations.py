@@ -25,6 +25,7 @@ from agentos.workflows.implementation.file_operations import (
     deviations,
     parse_operations,
     path_problem,
+    stated_decisions,
 )
 
 ANSWER = """\
@@ -301,3 +302,15 @@ def test_only_plain_files_below_the_root_that_hold_no_secrets_are_shown(root: Pa
         "",
     )
     assert [read_confined(root, path) for path in hidden] == [None] * len(hidden)
+
+
+def test_decisions_are_read_between_the_blocks_few_and_short() -> None:
+    answer = (
+        "Decision: Ties go to the\tfirst.\n- **Decision:** No cache.\nI decided much else.\n"
+        '<create path="a.md">\nDecision: not one of mine\n</create>\nDecision:\n' + f"decision: {'x' * 900}\n" * 20
+    )
+
+    first, second, *others = stated_decisions(answer)
+
+    assert (first, second) == ("Ties go to the first.", "No cache.")
+    assert (len(others), {len(text) for text in others}) == (8, {300})

@@ -11,7 +11,15 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.testing.github_server import GitHubServer, Scripted
-from agentos.workflows.implementation.publishing import Publication, open_pull_request, push, repository_of
+from agentos.workflows.implementation.publishing import (
+    Publication,
+    PushRejectedError,
+    check_remote,
+    closed_pull_request,
+    open_pull_request,
+    push,
+    repository_of,
+)
 from agentos.workflows.implementation.records import Implemented
 from agentos.workstreams.worktree import Repository
 
@@ -76,6 +84,69 @@ def test_without_a_remote_the_push_says_how_to_get_one(repository: Repository) -
     git(repository.project_dir, "remote", "remove", "origin")
 
     with pytest.raises(UsageError, match="git remote add origin"):
+        check_remote(repository, opens_pull_requests=False)
+
+
+def test_a_pull_request_needs_a_token_and_says_so_before_anything_runs(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", _TOKEN)
+    check_remote(repository, opens_pull_requests=True)
+
+    monkeypatch.delenv("GITHUB_TOKEN")
+    # Nobody is logged in with `gh` in a home that is empty.
+    monkeypatch.setenv("HOME", str(repository.project_dir))
+    monkeypatch.setenv("GH_CONFIG_DIR", str(repository.project_dir))
+    with pytest.raises(UsageError, match="set GITHUB_TOKEN, or run `gh auth login`"):
+        check_remote(repository, opens_pull_requests=True)
+
+
+def again(repository: Repository, *, by: str = "us") -> Publication:
+    """Another commit on the branch in place of the one there; an earlier attempt of ours is kept as the item does."""
+    project = repository.project_dir
+    old = git(project, "rev-parse", "agentos/1")
+    if by == "us":
+        git(project, "update-ref", f"refs/agentos/kept/1/{old[:12]}", old)
+    new = git(project, "commit-tree", "main^{tree}", "-p", "main", "-m", f"Another attempt after {old}")
+    git(project, "update-ref", "refs/heads/agentos/1", new)
+    return publication(repository)
+
+
+def pushed(repository: Repository) -> str:
+    return git(repository.project_dir, "ls-remote", "origin", "refs/heads/agentos/1").split()[0]
+
+
+def test_an_earlier_attempt_of_ours_is_replaced(repository: Repository) -> None:
+    for _ in range(3):
+        wanted = again(repository)
+        push(repository, wanted)
+        assert pushed(repository) == wanted.record.commit
+
+
+@pytest.mark.parametrize("have_seen_it", [True, False])
+def test_commits_of_others_are_never_replaced(repository: Repository, tmp_path: Path, have_seen_it: bool) -> None:
+    first = again(repository)
+    push(repository, first)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--branch", "agentos/1", str(tmp_path / "owner/repo.git"), str(clone))
+    git(clone, "commit", "--quiet", "--allow-empty", "-m", "By a colleague")
+    git(clone, "push", "--quiet", "origin", "agentos/1")
+    theirs = git(clone, "rev-parse", "HEAD")
+    if have_seen_it:
+        git(repository.project_dir, "fetch", "--quiet", "origin")
+
+    with pytest.raises(PushRejectedError, match="git fetch origin agentos/1"):
+        push(repository, again(repository))
+
+    assert pushed(repository) == theirs
+
+
+def test_a_push_that_fails_otherwise_says_what_git_said(repository: Repository, tmp_path: Path) -> None:
+    hook = tmp_path / "owner/repo.git/hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho no pushes on Friday >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+    with pytest.raises(PushRejectedError, match="no pushes on Friday"):
         push(repository, publication(repository))
 
 
@@ -102,6 +173,22 @@ def test_a_lost_answer_does_not_lead_to_a_second_pull_request(repository: Reposi
 
     assert address.startswith("https://github.example/owner/repo/")
     assert server.count("POST", "/pulls") == 1
+
+
+def test_a_pull_request_that_was_closed_is_not_opened_again_for_the_same_commit(
+    repository: Repository, server: GitHubServer
+) -> None:
+    wanted = publication(repository)
+    address = open_pull_request(repository, wanted, "docs/reports")
+    number = int(address.rpartition("/")[2])
+    head = {"ref": "agentos/1", "sha": wanted.record.commit}
+    server.edit_pull("owner/repo", number, head=head)
+    assert closed_pull_request(repository, wanted) is None
+
+    server.edit_pull("owner/repo", number, state="closed")
+
+    assert closed_pull_request(repository, wanted) == address
+    assert closed_pull_request(repository, again(repository)) is None
 
 
 @pytest.mark.parametrize(

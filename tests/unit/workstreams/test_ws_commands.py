@@ -10,7 +10,7 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.settings import Settings, Workstreams, load_settings
-from agentos.workstreams.commands import LONGEST_TEXT, ProjectWorkstreams, choose_runnable
+from agentos.workstreams.commands import LONGEST_TEXT, ProjectWorkstreams, choose_able
 from agentos.workstreams.leases import WorkstreamLeases
 from agentos.workstreams.registry import this_process
 from agentos.workstreams.state import Active, Complete, InvalidTransitionError, Pause, Running, Start, select_slugs
@@ -151,12 +151,39 @@ def test_a_glob_leaves_out_what_cannot_run_and_a_name_does_not(streams: ProjectW
         streams.new(slug, "x")
     streams.apply(["wb"], Pause())
     known = streams.refreshed()
-    assert choose_runnable(known, ["w*"]) == (["wa"], ["wb cannot run: it is paused; resume it first"])
+    start = Start("run2", this_process())
+    assert choose_able(known, ["w*"], start) == (["wa"], ["wb cannot run: it is paused; resume it first"])
     with pytest.raises(InvalidTransitionError):
-        choose_runnable(known, ["w*", "wb"])
+        choose_able(known, ["w*", "wb"], start)
     busy = {"wa": replace(known["wa"], state=Running("run1", this_process()))}
-    assert choose_runnable(busy, ["*"])[0] == []
+    assert choose_able(busy, ["*"], start)[0] == []
     assert select_slugs(["wa"], known) == ("wa",)
+
+
+def test_a_base_that_is_gone_is_replaced_by_the_commit_it_was(
+    streams: ProjectWorkstreams, project: Path, git: GitCommand
+) -> None:
+    git(project, "branch", "short-lived")
+    streams.new("a", "x", base="short-lived")
+    assert streams.with_living_base(streams.refreshed()["a"]).base == "short-lived"
+    git(project, "branch", "-D", "short-lived")
+    commit(git, project)
+    workstream = streams.refreshed()["a"]
+    assert streams.with_living_base(workstream).base == git(project, "rev-parse", "HEAD^")
+    git(project, "worktree", "remove", str(workstream.path))
+    missing = streams.refreshed()["a"]
+    assert streams.with_living_base(missing) == missing
+    streams.restore_worktree(missing)
+    assert path_of(streams, "a") == workstream.path
+
+
+def test_a_removal_is_whole_even_when_leases_cannot_be_read(streams: ProjectWorkstreams, project: Path) -> None:
+    streams.new("a", "x")
+    streams.lease("a", ports=["PORT"])
+    streams.leases._path.write_text("{")
+    dropped = streams_checkpoint(streams, "lld_workflow_a")
+    streams.remove("a")
+    assert (dropped.exists(), dict(streams.refreshed())) == (False, {})
 
 
 def test_settings_default_to_nothing_special() -> None:

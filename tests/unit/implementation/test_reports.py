@@ -1,0 +1,161 @@
+"""The two reports: everything that happened, and nothing that did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentos.documents.lld import parse_lld
+from agentos.workflows.implementation.reports import implementation_report
+from agentos.workflows.implementation.reports import test_report as report_of_tests
+from agentos.workflows.implementation.state import ImplementationState
+
+LLD = """# 7 - Feature: Seven
+
+## 2. Proposed Changes
+
+### 2.1 Files Changed
+
+| File | Change Type | Description |
+|------|-------------|-------------|
+| `./app/one.py` | Modify | x |
+| `app/two.py` | Add | x |
+| `assets/` | Add | x |
+
+## 12. Definition of Done
+
+- [ ] Coverage of changed files is at least 85 %
+"""
+RUN = {"command": "python -m pytest", "exit_code": 0, "timed_out": False, "seconds": 1, "isolation": "bwrap"}
+
+
+def run(*cases: tuple[str, str], **fields: Any) -> dict[str, Any]:
+    return {**RUN, "cases": [list(case) for case in cases], **fields}
+
+
+def green(*cases: tuple[str, str], **fields: Any) -> dict[str, Any]:
+    data = {"new_tests": run(*cases), "suite": run(*cases), "coverage": 92.4, "by_file": {"app/one.py": 92.4}}
+    return {**data, "unverified": [], "is_green": True, **fields}
+
+
+def state(**fields: Any) -> ImplementationState:
+    scenario = {"id": "010", "scenario": "It counts", "requirements": ["1"], "expected": "", "is_added": False}
+    added = {"id": "R2", "scenario": "It <b>adds</b> | up", "requirements": ["2"], "expected": "", "is_added": True}
+    base: Any = {
+        "item_id": "7",
+        "title": "Seven",
+        "lld_path": "docs/lld/active/LLD-7.md",
+        "lld_text": LLD,
+        "approval": "approved by somebody at noon",
+        "base": "HEAD",
+        "base_commit": "0123456789abcdef",
+        "branch": "agentos/7",
+        "coverage_target": 85,
+        "suite_before": run(("tests/test_old.py::test_old", "passed")),
+        "plan": [scenario, added],
+        "plan_reviews": [{"verdict": "approve", "summary": "Good.", "findings": []}],
+        "red": {**run(("tests/test_a.py::test_010", "failed")), "words": "1 fails", "passing_already": ["a::b"]},
+        "rounds": [{"words": "all tests pass", "coverage": 92.4, "failing": [], "commit": "c"}],
+        "green": green(("tests/test_a.py::test_010", "passed"), ("tests/test_a.py::test_r2[x-1]", "failed")),
+        "usage": {"input_tokens": 10, "output_tokens": 3, "cost_usd": 0.25},
+        "coder": "openai:x",
+        "plan_reviewer": "google:y",
+        "outcome": "implemented",
+        "reason": "",
+    }
+    return {**base, **fields}  # type: ignore[typeddict-item]
+
+
+def implementation(changed: tuple[str, ...] = (), **fields: Any) -> str:
+    restored, commits = fields.pop("restored", None), fields.pop("commits", "squash")
+    return implementation_report(state(**fields), parse_lld(LLD), changed, restored=restored, commits=commits)
+
+
+def test_files_are_compared_with_the_table_and_a_folder_stands_for_what_is_in_it() -> None:
+    text = implementation(("app/one.py", "assets/logo.svg", "app/three.py"))
+
+    assert "| `app/one.py` | Modify | changed |" in text
+    assert "| `app/two.py` | Add | **not changed** |" in text
+    assert "| `assets/` | Add | changed |" in text
+    assert "| `app/three.py` | **not listed** | changed |" in text
+    assert "logo.svg" not in text
+
+
+def test_outcome_approval_models_tokens_and_cost_are_said() -> None:
+    text = implementation(outcome="needs_revision", reason="stuck")
+
+    assert "- **Outcome:** needs revision: stuck" in text
+    assert "`docs/lld/active/LLD-7.md`, approved by somebody at noon" in text
+    assert "coder openai:x, reviewer google:y" in text
+    assert "10 in, 3 out; cost $0.2500" in text
+
+
+def test_decisions_of_the_workflow_and_of_the_coder_are_listed() -> None:
+    text = implementation(
+        base="agentos/3", scaffolds=2, decisions=["Ties go | first"], commits="stacked", folder="services/api"
+    )
+
+    decisions = text.partition("## Decisions")[2].partition("##")[0]
+    assert decisions.strip().splitlines() == [
+        "- Coverage target 85 %, as the design asks",
+        "- Built on `agentos/3`, which it depends on and which is not merged",
+        "- Scenario R2 was added to the design's: It ‹b›adds‹/b› / up",
+        "- The tests were written 2 times",
+        "- One commit a round",
+        "- The coder: Ties go / first",
+    ]
+    assert "paths are in `services/api`" in text
+
+
+def test_without_a_target_of_the_design_the_projects_own_is_named() -> None:
+    assert "the project's own: the design names none" in implementation(lld_text="# 7\n", coverage_target=90)
+
+
+def test_a_round_that_was_put_back_is_said_in_both_reports() -> None:
+    text = implementation(outcome="needs_revision", restored=0)
+
+    assert "The branch holds round 1, the best one" in text
+    assert "- Round 1 was put back as the best one" in text
+    assert "- Of round 1, which the branch holds" in report_of_tests(state(), restored=0)
+
+
+def test_scenarios_have_the_result_of_the_tests_that_carry_their_id() -> None:
+    text = report_of_tests(state(), restored=None)
+
+    assert "| 010 | It counts | 1 | passed |" in text
+    assert "| R2 | It ‹b›adds‹/b› / up | 2 | **failed** (test_r2[x-1]) |" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario"),
+    [("test_req_1_adds", "REQ-1"), ("test_adds_t010", "T010"), ("test_it[req-1]", "req 1"), ("test_1.2_x", "1.2")],
+)
+def test_an_id_is_found_in_a_name_however_it_is_spelled(name: str, scenario: str) -> None:
+    plan = [{"id": scenario, "scenario": "s", "requirements": [], "expected": "", "is_added": False}]
+    cases = (f"t.py::{name}", "passed"), ("t.py::test_other", "failed")
+
+    text = report_of_tests(state(plan=plan, green=green(*cases)), restored=None)
+
+    assert f"| {scenario} | s |  | passed |" in text
+
+
+def test_a_scenario_without_a_test_of_its_own_says_so() -> None:
+    text = report_of_tests(state(green=green(("t.py::test_x", "passed"))), restored=None)
+
+    assert "| 010 | It counts | 1 | passed, by all tests together: none has its id |" in text
+    none = report_of_tests(state(green=None, red={}, rounds=[]), restored=None)
+    assert "| 010 | It counts | 1 | not run |" in none
+
+
+def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> None:
+    unverified = green(("t.py::test_010", "passed"), unverified=["the weather"], coverage=None)
+    text = report_of_tests(state(green=unverified, suite_before=run(timed_out=True)), restored=None)
+
+    assert "- Isolation of this and every other run: bwrap: no network" in text
+    assert "The project's own suite: did not end in time (`python -m pytest`)" in text
+    assert "Passes already, so it proves nothing new: `a::b`" in text
+    assert "Coverage of changed files: not measured, target 85 %" in text
+    assert "- Not verified: the weather" in text
+    by_exit_code = report_of_tests(state(suite_before={**RUN, "cases": None, "exit_code": 2}), restored=None)
+    assert "The project's own suite: exit code 2" in by_exit_code
