@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 RECORD_VERSION = 1
 
@@ -226,28 +225,30 @@ class Stamped:
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def type_name(event: Event) -> str:
-    """`ItemStarted` is written as `item_started`."""
-    return _names(type(event))[0]
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """How an event and its fields are called in records."""
+def _names(kind: Any) -> tuple[str, tuple[tuple[str, str], ...]]:
     in_records = tuple((known.name, "item" if known.name == "item_id" else known.name) for known in fields(kind))
     return _WORD_START.sub("_", kind.__name__).lower(), in_records
 
 
+_NAMES = {kind: _names(kind) for kind in get_args(Event)}
+"""How an event and each of its fields are called in records."""
+
+
+def type_name(event: Event) -> str:
+    """`ItemStarted` is written as `item_started`."""
+    return _NAMES[type(event)][0]
+
+
 def to_record(stamped: Stamped) -> dict[str, Any]:
     """The versioned record of the audit files and of `--json`. `item` is there when the event is an item's."""
-    event = stamped.event
+    kind, names = _NAMES[type(stamped.event)]
     record: dict[str, Any] = {
         "v": RECORD_VERSION,
         "seq": stamped.sequence,
         "time": stamped.time,
         "run": stamped.run_id,
-        "type": type_name(event),
+        "type": kind,
     }
-    for field_name, name in _names(type(event))[1]:
-        record[name] = getattr(event, field_name)
+    for field_name, name in names:
+        record[name] = getattr(stamped.event, field_name)
     return record
