@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentos.cli.options import whole_number
@@ -165,7 +165,7 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
     credentials = selected(_load(), names)
     if not credentials.credentials:
         raise UsageError("No keys to check. Add one: agentos keys add NAME --provider google")
-    _use_project_settings()
+    _use_project_settings({spec.provider for spec in credentials.specs})
     from agentos.llm.key_check import check_keys
 
     checked = check_keys(credentials, models)
@@ -222,15 +222,17 @@ def _warn(warnings: Iterable[str]) -> None:
     sys.stderr.write("".join(f"Warning: {warning}\n" for warning in warnings))
 
 
-def _use_project_settings() -> None:
+def _use_project_settings(providers: Collection[str]) -> None:
     """Endpoints of the project's `agentos.toml`, as a run from here would use them."""
     from pathlib import Path
 
+    from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
     from agentos.llm.settings import LlmSettings, ProviderSettings, configure
     from agentos.paths import find_project_dir
     from agentos.settings import load_settings
 
     urls = load_settings(find_project_dir(Path.cwd())).provider_urls
+    refuse_unconfirmed(unconfirmed_urls(urls, os.environ), providers)
     configure(LlmSettings(providers={name: ProviderSettings(base_url=url) for name, url in urls.items()}))
 
 

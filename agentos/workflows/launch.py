@@ -20,6 +20,7 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.service import KeyService
 from agentos.llm.cli_login import with_cli_login
+from agentos.llm.endpoints import endpoint_variable, is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
 from agentos.paths import checkpoints_dir
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.console import ConsoleReporter, wants_colour
@@ -111,7 +112,7 @@ class Launcher:
             credentials = load_credentials()
             all_credentials = _without_limit(credentials)
             redactor = Redactor(all_credentials.secrets.values())
-            urls = load_settings(request.project_dir, request.environment).provider_urls
+            urls, endpoint_warnings = _usable_urls(request, {spec.provider for spec in credentials.specs})
             environment = _with_endpoints(request.environment, urls)
             loop = Loop()
             cleanup.callback(loop.close)
@@ -145,8 +146,7 @@ class Launcher:
                 run.prepare()
                 held = _held_items(request, claims, run_dir)
                 run.hold_back(held, _done_items(request, held))
-                endpoints = _endpoint_warnings(request, urls, credentials)
-                for warning in (*request.warnings, *credentials.warnings, *memory.warnings, *endpoints):
+                for warning in (*request.warnings, *credentials.warnings, *memory.warnings, *endpoint_warnings):
                     run.announce(Warned(text=warning))
                 exit_code = run.execute()
             finally:
@@ -237,21 +237,22 @@ def _without_limit(credentials: CredentialSet) -> CredentialSet:
 
 def _with_endpoints(environment: Mapping[str, str], urls: Mapping[str, str]) -> dict[str, str]:
     """The environment with the base URLs of `agentos.toml` in it: the one way settings reach workers."""
-    return {**environment, **{_endpoint_variable(name): url for name, url in urls.items()}}
+    return {**environment, **{endpoint_variable(name): url for name, url in urls.items()}}
 
 
-def _endpoint_warnings(request: RunRequest, urls: Mapping[str, str], credentials: CredentialSet) -> list[str]:
-    """A project's file decides where the user's keys go: that is said, each time."""
-    held = {spec.provider for spec in credentials.specs}
-    return [
+def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Base URLs for this run, and what to tell of them. Raises UsageError when keys would go to a stranger."""
+    urls = load_settings(request.project_dir, request.environment).provider_urls
+    unconfirmed = unconfirmed_urls(urls, request.environment)
+    refuse_unconfirmed(unconfirmed, held)
+    told = [
         f"agentos.toml sends {name} calls, and your {name} keys with them, to {url}"
-        for name, url in urls.items()
-        if name in held and request.environment.get(_endpoint_variable(name)) != url
+        for name, url in unconfirmed.items()
+        if name in held
     ]
-
-
-def _endpoint_variable(provider: str) -> str:
-    return f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL"
+    # A key that is added while the run goes on must not go there either.
+    usable = {n: url for n, url in urls.items() if n not in unconfirmed or is_on_this_machine(url)}
+    return usable, told
 
 
 def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, list[str]]:

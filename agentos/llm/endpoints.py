@@ -1,0 +1,40 @@
+"""Where calls go, and with them the user's keys: who may decide that."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from agentos.errors import UsageError
+from agentos.settings import FILE_NAME
+
+
+def endpoint_variable(provider: str) -> str:
+    """The environment variable for a provider's base URL."""
+    return f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL"
+
+
+def unconfirmed_urls(urls: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Base URLs that only a project's file names. Whoever wrote that file would get the user's keys."""
+    return {provider: url for provider, url in urls.items() if environ.get(endpoint_variable(provider)) != url}
+
+
+def refuse_unconfirmed(urls: Mapping[str, str], providers: Collection[str]) -> None:
+    """Keys leave this machine only for places the user has named. Raises UsageError that says how to name one."""
+    for provider, url in urls.items():
+        if provider in providers and not is_on_this_machine(url):
+            raise UsageError(
+                f"{FILE_NAME} would send your {provider} keys to {url}. If you trust that place, say so: "
+                f"export {endpoint_variable(provider)}={shlex.quote(url)}"
+            )
+
+
+def is_on_this_machine(url: str) -> bool:
+    # Programs disagree about what a backslash in a URL means.
+    host = "" if "\\" in url else urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
