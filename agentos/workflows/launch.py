@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from agentos.errors import AgentosError, ExitCode
+from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, Stamped, Warned
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
@@ -40,6 +40,7 @@ from agentos.workflows.parallel.graph_run import (
 )
 from agentos.workflows.parallel.item_watch import TimeLimits
 from agentos.workflows.parallel.key_desk import KeyDesk, RunControl
+from agentos.workflows.parallel.limits import MEMORY_LIMIT_VARIABLE
 from agentos.workflows.parallel.loop import Loop, Timer
 from agentos.workflows.parallel.shutdown import signals_handled
 from agentos.workflows.parallel.stream_sink import StreamSink
@@ -107,6 +108,7 @@ class Launcher:
     def run(self) -> RunResult:
         """Raises UsageError before anything starts, AgentosError when the run cannot keep its records."""
         request = self._request
+        _check_memory_limit(request.environment)
         with ExitStack() as cleanup:
             cleanup.enter_context(signals_handled(_interrupt))
             credentials = load_credentials()
@@ -168,6 +170,12 @@ class Launcher:
     def _resume_output(self) -> None:
         if self._run is not None:
             self._run.resume_output()
+
+
+def _check_memory_limit(environment: Mapping[str, str]) -> None:
+    limit = environment.get(MEMORY_LIMIT_VARIABLE, "")
+    if limit and not (limit.isdecimal() and int(limit) > 0):
+        raise UsageError(f"{MEMORY_LIMIT_VARIABLE}={limit!r}: expected a number of megabytes, like 2000.")
 
 
 def _interrupt(_number: int) -> NoReturn:

@@ -314,7 +314,7 @@ class Repository:
         commit = tip or self.git.resolve(base)
         if commit is None:
             raise UsageError(f"{base!r} names no commit in {self.project_dir}: commit something or name another base")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make_worktrees_dir()
         where = [str(path), branch] if tip else ["--no-track", "-b", branch, str(path), commit]
         git = replace(self.git, owned_locks=(self.common_dir / "refs" / "heads" / f"{branch}.lock",))
         git.run("worktree", "add", *where, env={OWNER_VARIABLE: str(path)}, timeout_seconds=600)
@@ -322,6 +322,14 @@ class Repository:
         if git_dir is None:
             raise AgentosError(f"git made no worktree at {path}: see `git worktree list` in {self.project_dir}")
         return Worktree(path, commit, branch, git_dir)
+
+    def _make_worktrees_dir(self) -> None:
+        """Where the user wants it inside of the checkout, git there must not take worktrees for the user's files."""
+        self.worktrees_dir.mkdir(parents=True, exist_ok=True)
+        ignore_path = self.worktrees_dir / ".gitignore"
+        is_inside = self.project_dir.resolve() in self.worktrees_dir.resolve().parents
+        if is_inside and not ignore_path.exists():
+            ignore_path.write_text("*\n")
 
     def _guess_origin(self, worktree: Worktree, base: str) -> Origin:
         commit = self.git.resolve(base)

@@ -181,3 +181,11 @@ def test_more_than_ten_at_once_is_capped_with_a_warning(sandbox: Sandbox) -> Non
     assert done.code == 0
     assert json.loads(done.stdout)["parallel"] == 10
     assert "--parallel 50" in done.stderr
+
+
+def test_a_memory_limit_that_is_no_number_is_refused(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"})
+
+    message = refused(sandbox, sandbox.run(env={"AGENTOS_MEMORY_LIMIT_MB": "lots"}))
+
+    assert "AGENTOS_MEMORY_LIMIT_MB='lots'" in message

@@ -212,6 +212,19 @@ def test_children_of_a_killed_worker_die_with_it(sandbox: Sandbox) -> None:
     assert processes_with("AGENTOS_HOME", sandbox.home) == []
 
 
+def test_a_worker_that_cannot_even_begin_says_why_in_its_items_log(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("removes", n3="remove_project"), item("after"))
+    place = sandbox.root / "place"
+    place.mkdir()
+
+    # Fresh items have no worker made ahead of time, which would be in the folder already.
+    assert sandbox.run("--fresh", "--project", str(place), env={"PLACE": str(place)}).code == 1
+
+    assert sandbox.outcomes() == {"removes": "completed", "after": "failed"}
+    [run_dir] = sandbox.run_dirs()
+    assert f"No such file or directory: '{place}'" in (run_dir / "after.log").read_text()
+
+
 def test_children_of_workers_die_with_a_killed_fork_server(sandbox: Sandbox) -> None:
     sandbox.write_items(item("a", n1="leave_nameless_child 60", n2="kill_once server killed"))
 

@@ -480,30 +480,29 @@ def test_cleanup_proposes_what_is_merged_and_removes_it_only_when_told(shop: Wor
 
 
 def test_every_change_can_be_told_as_json(shop: Workshop) -> None:
-    def told(*arguments: str, code: int = 0) -> Any:
-        finished = shop.ws(*arguments, "--json")
-        assert finished.code == code, finished.stderr
-        return json.loads(finished.stdout)
+    def told(*commands: str) -> Iterator[Any]:
+        text = shop.converse(*(f"/ws {command} --json" for command in commands)).stdout.strip()
+        while text:
+            document, end = json.JSONDecoder().raw_decode(text)
+            yield document
+            text = text[end:].lstrip()
 
-    made = told("new", "a", "do it", "--copy", "no.such")
+    made, paused, resumed = told("new a 'do it' --copy no.such", "pause a", "resume a")
     assert (made["slug"], made["state"], made["was_there"]) == ("a", "active", False)
     assert Path(made["path"]) == shop.worktree("a")
     assert made["provided"] == [{"path": "no.such", "problem": "there is no such file"}]
-    assert told("pause", "a") == [{"slug": "a", "state": "paused", "node": None}]
-    assert told("resume", "a") == [{"slug": "a", "state": "active"}]
+    assert paused == [{"slug": "a", "state": "paused", "node": None}]
+    assert resumed == [{"slug": "a", "state": "active"}]
     tip = shop.commit("a", "new.txt")
-    (kept,) = told("rm", "a", code=1)
+    (kept,), (proposal,), (gone,) = told("rm a", "cleanup", "rm a --force")
     assert (kept["removed"], "1 commit not merged into main" in kept["error"]) == (False, True)
-    (proposal,) = told("cleanup")
     assert (proposal["is_safe"], proposal["removed"]) == (False, False)
-    (gone,) = told("rm", "a", "--force")
     assert (gone["removed"], gone["tip"], gone["lost"]) == (True, tip, "1 commit not merged into main")
     shop.make(b="x")
-    assert told("complete", "b") == [{"slug": "b", "state": "completed"}]
-    assert told("cleanup", "--apply")[0]["removed"] is True
-    assert told("list") == []
-    nothing = shop.ws("run-all", "--json")
-    assert (nothing.code, nothing.stdout) == (0, "")
+    completed, (cleaned,), listed = told("complete b", "run-all", "cleanup --apply", "list")
+    assert completed == [{"slug": "b", "state": "completed"}]
+    assert cleaned["removed"] is True
+    assert listed == []
 
 
 def test_dashboard_is_one_table_in_a_pipe(shop: Workshop) -> None:

@@ -27,6 +27,7 @@ from agentos.llm.model import set_broker
 from agentos.workflows import checkpoint
 from agentos.workflows.checkpoint import CheckpointUnwritable, InputChanged, ItemDatabase
 from agentos.workflows.parallel import host
+from agentos.workflows.parallel.limits import MEMORY_LIMIT_VARIABLE
 from agentos.workflows.parallel.messages import (
     DownMessage,
     Heartbeat,
@@ -166,7 +167,7 @@ def run_worker(control: socket.socket, load: Callable[[], CompiledGraph]) -> Non
         channel = Channel(control, start, early)
         channel.send(_serve(start, channel, load))
         exit_status = 0
-    except (OSError, EOFError):
+    except (ConnectionError, EOFError):
         pass  # The coordinator is gone; so are we.
     except KeyboardInterrupt:
         exit_status = 130
@@ -230,7 +231,7 @@ def _prepare_process(start: StartItem) -> None:
     os.environ["AGENTOS_WORKFLOW_DB"] = start.db_path
     os.environ["AGENTOS_ITEM_ID"] = start.item_id
     os.chdir(start.project_dir)
-    memory_limit = os.environ.get("AGENTOS_MEMORY_LIMIT_MB")
+    memory_limit = os.environ.get(MEMORY_LIMIT_VARIABLE)
     if memory_limit:
         host.limit_memory(int(memory_limit))
 

@@ -175,6 +175,7 @@ TASKS: dict[str, Any] = {
     "segfault": lambda _: ctypes.string_at(0),
     "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
     "leave_child": lambda seconds: subprocess.Popen(["sleep", seconds], start_new_session=True),
+    "remove_project": lambda _: Path(os.environ["PLACE"]).rmdir(),
     "leave_nameless_child": _leave_nameless_child,
     "fork_and_exit": _fork_and_exit,
     "lose_stdout": _lose_stdout,

@@ -103,6 +103,19 @@ def test_default_folder_is_outside_of_the_checkout(project: Path) -> None:
     assert not repository.worktrees_dir.is_relative_to(project)
 
 
+def test_a_folder_inside_of_the_checkout_is_not_taken_for_the_users_files(project: Path, git: GitCommand) -> None:
+    before = user_state(project, git)[:2]
+    repository = Repository.open(project, project / "trees")
+    worktree = repository.create("a").worktree
+    assert git(project, "status", "--porcelain") == ""
+    (worktree.path / "new.txt").write_text("x\n")
+    assert git(worktree.path, "status", "--porcelain") == "?? new.txt"
+    (project / "trees" / ".gitignore").write_text("*\n# mine\n")
+    repository.create("b")
+    assert (project / "trees" / ".gitignore").read_text() == "*\n# mine\n"
+    assert user_state(project, git)[:2] == before
+
+
 def test_branch_that_exists_is_taken_up_again(repository: Repository) -> None:
     worktree = repository.create("a").worktree
     (worktree.path / "new.py").write_text("x = 1\n")

@@ -197,6 +197,9 @@ class ForkServer:
         if pid == 0:
             try:
                 self._become_worker(descriptors)
+            except BaseException:
+                # A bug, or a folder that is gone: the item's log is where people look.
+                traceback.print_exc()
             finally:
                 os._exit(70)
         return pid
