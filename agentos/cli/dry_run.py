@@ -14,7 +14,7 @@ from agentos.reporters.words import duration
 from agentos.run_records import past_durations
 from agentos.workflows import checkpoint
 from agentos.workflows.batch import Batch
-from agentos.workflows.plan import Plan, input_hash
+from agentos.workflows.plan import Item, Plan, input_hash
 
 
 def show(
@@ -73,8 +73,12 @@ def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: b
         "resumes_after": found.resumes_after if found else None,
         "has_checkpoint": found is not None,
         "done_in_run": done.run_id if done else None,
-        "input_changed": bool(found and found.input_hash not in (None, input_hash(item.input))),
+        "input_changed": bool(found and _is_for_another_input(found, item)),
     }
+
+
+def _is_for_another_input(found: checkpoint.Peek, item: Item) -> bool:
+    return not found.is_untouched and found.input_hash not in (None, input_hash(item.input))
 
 
 def _lines(

@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class Peek:
     """What the item asks a person, when it is parked."""
     answer: Any | None = None
     """A person's answer, if there is one already."""
+    is_untouched: bool = field(default=False, compare=False)
+    """No node has left anything: whatever its input was, it is as good as new."""
 
 
 def path_for(project_dir: Path, workflow: str, item_id: str) -> Path:
@@ -196,6 +198,13 @@ class ItemDatabase:
     def resumes_after(self) -> str | None:
         return _last_finished_node(self.connection)
 
+    def is_untouched(self) -> bool:
+        """Whether no node, not even one of a subgraph, has left anything but an error."""
+        if not _has_tables(self.connection, "checkpoints", "writes"):
+            return True
+        left = "SELECT 1 FROM writes WHERE task_path <> ? AND channel <> '__error__' LIMIT 1"
+        return not self.connection.execute(left, (f"{_NODE_PATH_PREFIX}__start__",)).fetchone()
+
 
 @contextmanager
 def unwritable_is_a_fault() -> Iterator[None]:
@@ -234,6 +243,7 @@ def peek(db_path: Path) -> Peek | None:
                 input_hash=rows.get("input_hash"),
                 questions=item.questions(),
                 answer=item.answer(),
+                is_untouched=item.is_untouched(),
             )
         except (sqlite3.Error, OverflowError):
             return None
@@ -254,8 +264,7 @@ def _last_finished_node(connection: sqlite3.Connection) -> str | None:
 
     Tasks made by `Send` have a number for a path: the node that sent them is named instead.
     """
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not {"checkpoints", "writes"} <= tables:
+    if not _has_tables(connection, "checkpoints", "writes"):
         return None
     row = connection.execute(
         "SELECT substr(task_path, length(?1) + 1) FROM writes "
@@ -264,6 +273,10 @@ def _last_finished_node(connection: sqlite3.Connection) -> str | None:
         (_NODE_PATH_PREFIX,),
     ).fetchone()
     return str(row[0]) if row else None
+
+
+def _has_tables(connection: sqlite3.Connection, *names: str) -> bool:
+    return set(names) <= {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def _read_image(db_path: Path) -> bytes:

@@ -62,6 +62,8 @@ class Overview:
     size_bytes: int | None = None
     head: str = ""
     losses: Losses | None = None
+    lock_reason: str | None = None
+    """Why somebody locked its worktree with `git worktree lock`; None when nobody did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ class ProjectWorkstreams:
             # Removed while we look, or its base has no common history: the rest is worth showing.
             return Overview(workstream)
         size = size_on_disk(workstream.path) if with_size else None
-        return Overview(workstream, ahead, behind, size, worktree.head, losses)
+        return Overview(workstream, ahead, behind, size, worktree.head, losses, worktree.lock_reason)
 
     def remove(self, slug: str, *, force: bool = False) -> Removed:
         """Worktree, branch, checkpoints and leases. Refused with what would be lost, unless `force`."""
@@ -249,6 +251,10 @@ class ProjectWorkstreams:
             return Proposal(slug, False, "git does not answer for it")
         if not losses.is_nothing:
             return Proposal(slug, False, losses.words())
+        if overview.lock_reason is not None:
+            return Proposal(
+                slug, False, f"locked by `git worktree lock` ({overview.lock_reason or 'no reason given'})"
+            )
         if self._checkpoints(slug) and not isinstance(state, Completed):
             return Proposal(slug, False, "its run is not finished")
         if self._has_own_commits(slug):

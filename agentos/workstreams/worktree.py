@@ -244,7 +244,10 @@ class Repository:
         Refused with WouldLoseWorkError unless `force`. Safe to call again after a crash, and by many at once.
         """
         with self._lock():
-            worktree = self._find_in(self._listed_alone(), slug)
+            listed = self._listed_alone()
+            worktree = self._find_in(listed, slug)
+            if worktree is None and not force:
+                self._refuse_switched(slug, listed)
             losses = self.losses(slug, worktree, base=base) if worktree is not None or delete_branch else None
             if losses is not None and not losses.is_nothing and not force:
                 raise WouldLoseWorkError(slug, losses)
@@ -303,9 +306,7 @@ class Repository:
             kill_with_variable(OWNER_VARIABLE, str(worktree.path))
             shutil.rmtree(worktree.path, ignore_errors=True)
         if worktree.path.exists():
-            raise UsageError(
-                f"{worktree.path} is on {worktree.branch or 'no branch'}: switch it back to its branch or remove it"
-            )
+            raise UsageError(_switched_words(worktree))
         self.git.run("worktree", "remove", "--force", "--force", str(worktree.path))
 
     def _add(self, slug: str, base: str) -> Worktree:
@@ -348,6 +349,12 @@ class Repository:
     def _merge_target(self, worktree: Worktree) -> str:
         origin = read_origin(worktree)
         return origin.base if origin is not None and self.git.resolve(origin.base) is not None else "HEAD"
+
+    def _refuse_switched(self, slug: str, worktrees: Sequence[Worktree]) -> None:
+        """A worktree that somebody switched to another branch holds work that we know nothing about."""
+        for worktree in worktrees:
+            if worktree.path == self.path_for(slug) and worktree.path.exists():
+                raise UsageError(_switched_words(worktree))
 
     def _put_away(self, slug: str, worktree: Worktree, *, force: bool) -> None:
         """Out of sight in one step, forgotten by git in the next, deleted later: a crash leaves no half worktree."""
@@ -399,6 +406,10 @@ def _git_dirs(common_dir: Path) -> dict[Path, Path]:
             target = gitdir_file.read_text(errors="surrogateescape").strip()
             found[Path(os.path.normpath(gitdir_file.parent / target)).parent] = gitdir_file.parent
     return found
+
+
+def _switched_words(worktree: Worktree) -> str:
+    return f"{worktree.path} is on {worktree.branch or 'no branch'}: switch it back to its branch or remove it"
 
 
 def _lock_words(admin_dir: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Sandbox, Started, children_of, eventually, of_type, processes_with
+from harness import Sandbox, Started, children_of, eventually, no_process_left, of_type, processes_with
 
 VICTIMS = ("worker", "server", "coordinator")
 LONG_NODES = [f"n{number}" for number in range(1, 9)]
@@ -193,6 +194,27 @@ def test_a_changed_input_fails_its_item_alone_until_fresh_starts_it_over(sandbox
     assert starts_of(sandbox, "changed") == ["n1", "n2", "n1", "n2", "n3"]
     assert "[changed] new input" in fresh.lines
     assert "resuming" not in fresh.stdout
+
+
+def test_a_changed_input_of_an_item_that_has_done_nothing_yet_is_taken(sandbox: Sandbox) -> None:
+    busy = [item(name, n2="wait never") for name in ("one", "two")]
+    sandbox.write_items(item("failed", n1="raise old"), *busy, item("next"))
+    run = sandbox.start("--parallel", "2")
+    for name in ("one", "two"):
+        sandbox.wait_for_note(f"{name} n2 start")
+    # Made ready for its turn, which does not come.
+    eventually(lambda: any("next" in name for name in sandbox.databases()), "a worker made ahead")
+    run.kill()
+    run.wait()
+    no_process_left(sandbox.home)
+    sandbox.write_items(item("failed", n1="print new"), item("next", n1="print new"))
+
+    dry = json.loads(sandbox.run("--dry-run", "--json").stdout)
+    done = sandbox.run()
+
+    assert [entry["input_changed"] for entry in dry["items"]] == [False, False]
+    assert done.code == 0, done.stdout
+    assert [f"[{name}] new" in done.lines for name in ("failed", "next")] == [True, True]
 
 
 def test_the_order_of_an_inputs_keys_does_not_count_as_a_change(sandbox: Sandbox) -> None:

@@ -299,13 +299,19 @@ def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
     if start.fresh:
         checkpoint.remove(db_path)
     try:
-        return _open_readable(db_path, start.item_id), ""
+        database = _open_readable(db_path, start.item_id)
     except sqlite3.DatabaseError as error:
         kept = checkpoint.set_aside(db_path)
         return (
             ItemDatabase.open(db_path),
             f"checkpoint is damaged ({error}); set aside as {kept.name}, starting over",
         )
+    if database.get("input_hash") in (None, input_hash(start.input)) or not database.is_untouched():
+        return database, ""
+    # Made ready by a run that was killed, or stopped in its first node: there is nothing of the old input to keep.
+    database.connection.close()
+    checkpoint.remove(db_path)
+    return ItemDatabase.open(db_path), "the input has changed; nothing was done with the old one"
 
 
 def _open_readable(db_path: Path, item_id: str) -> ItemDatabase:

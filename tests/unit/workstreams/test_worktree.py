@@ -207,6 +207,11 @@ def test_worktree_switched_to_another_branch_is_refused_and_kept(repository: Rep
     git(worktree.path, "checkout", "--quiet", "-b", "mine")
     with pytest.raises(UsageError, match="is on mine"):
         repository.create("a")
+    with pytest.raises(UsageError, match="is on mine"):
+        repository.remove("a", delete_branch=True)
+    assert repository.branches() == ("agentos/a",)
+    repository.remove("a", delete_branch=True, force=True)
+    assert repository.branches() == ()
     assert worktree.path.exists()
 
 

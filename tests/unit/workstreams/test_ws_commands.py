@@ -186,5 +186,13 @@ def test_a_removal_is_whole_even_when_leases_cannot_be_read(streams: ProjectWork
     assert (dropped.exists(), dict(streams.refreshed())) == (False, {})
 
 
+def test_cleanup_keeps_what_is_locked_by_hand(streams: ProjectWorkstreams, project: Path, git: GitCommand) -> None:
+    streams.new("a", "x")
+    streams.apply(["a"], Complete())
+    git(project, "worktree", "lock", "--reason", "on a disk", str(path_of(streams, "a")))
+    (proposal,) = streams.proposals()
+    assert (proposal.is_safe, proposal.reason) == (False, "locked by `git worktree lock` (on a disk)")
+
+
 def test_settings_default_to_nothing_special() -> None:
     assert Settings().workstreams == Workstreams()
