@@ -233,8 +233,8 @@ def prune(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[s
         # Out of sight first: a removal cut short must not leave a run that looks unfinished and is kept for ever.
         try:
             run_dir.rename(run_dir.with_name(_DOOMED + run_dir.name))
-        except FileNotFoundError:
-            continue
+        except OSError:
+            continue  # Another process was faster, or the folder is not ours to move.
         removed.append(run_dir.name)
     for doomed in runs_dir().glob(f"{_DOOMED}*"):
         shutil.rmtree(doomed, ignore_errors=True)

@@ -74,12 +74,17 @@ def _list(*, as_json: bool) -> int:
 
 
 def _show(run_id: str, *, as_json: bool) -> int:
+    from dataclasses import replace
+
     from agentos.reporters.run_tables import show_lines
     from agentos.run_records import find_run, load_run, read_summary
 
     run_dir = find_run(run_id)
     shown = load_run(run_dir)
     summary = read_summary(run_dir) or _summary_so_far(run_dir)
+    if shown.state == "live":
+        # Nothing to resume yet: the same command would only skip what this run holds.
+        summary = replace(summary, resume_command="")
     if as_json:
         _print([json.dumps({**summary.to_document(), **shown.to_document()}, indent=1)])
     else:

@@ -79,6 +79,7 @@ def test_show_tells_a_live_run_as_it_stands_and_a_dead_one_as_it_was_left(sandbo
     assert "[=====>    ] 1/2 workflows complete" in shown.lines
     assert any(re.match(r"quick +completed ", line) for line in shown.lines)
     assert "[COORDINATOR] 1 item left: slow" in shown.lines
+    assert "Resume with" not in shown.stdout
     assert json.loads(sandbox.command("runs", "show", run, "--json").stdout)["state"] == "live"
 
     started.kill()
