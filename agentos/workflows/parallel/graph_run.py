@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,22 +31,19 @@ from agentos.events import (
     Warned,
 )
 from agentos.keys.redaction import Redactor
-from agentos.paths import checkpoints_dir
-from agentos.workflows import checkpoint
-from agentos.workflows.batch import Batch, Done
-from agentos.workflows.claims import Claims, claim_name
+from agentos.workflows.batch import Done
+from agentos.workflows.claims import Claims
 from agentos.workflows.parallel import host
 from agentos.workflows.parallel.ahead import Ahead
 from agentos.workflows.parallel.backends.processes import ProcessBackend, ServerFailed, WorkerExit
 from agentos.workflows.parallel.emitter import Emitter, Reporter
 from agentos.workflows.parallel.item_end import (
     ATTENTION_OUTCOMES,
-    UNFINISHED_OUTCOMES,
     ItemEnd,
     LastWord,
     decide_end,
-    without_documents,
 )
+from agentos.workflows.parallel.item_store import ItemStore
 from agentos.workflows.parallel.item_watch import ItemWatch, TimeLimits
 from agentos.workflows.parallel.key_desk import ItemUsage, KeyDesk, RunControl
 from agentos.workflows.parallel.loop import Loop, Timer
@@ -80,7 +75,8 @@ from agentos.workflows.parallel.schedule import (
     Stop,
 )
 from agentos.workflows.parallel.shutdown import signals_handled
-from agentos.workflows.plan import Item, Plan, input_hash
+from agentos.workflows.parallel.tally import Tally
+from agentos.workflows.plan import Item, Plan
 
 STOP_SECONDS = 5.0
 """What a user is promised: after the first Ctrl+C everything is down within this time."""
@@ -163,15 +159,13 @@ class GraphRun:
         """
         self._hold_node = hold_node
         self._settings = settings
-        self._checkpoints_dir = checkpoints_dir(settings.project_dir)
         self._plan = plan
         self._items = {item.id: item for item in plan.items}
         self._held: dict[str, str] = {}
         self._done: dict[str, Done] = {}
-        self._batch = Batch(settings.project_dir, settings.workflow)
         self._announcements: list[Event] = []
         self._loop = loop
-        self._claims = claims
+        self._store = ItemStore(settings.project_dir, settings.workflow, claims)
         self._emitter = Emitter(
             settings.run_id, reporters, vital=vital_reporters, on_vital_failure=lambda reason: self.fault(reason)
         )
@@ -194,14 +188,12 @@ class GraphRun:
         # Half as many as may run: while one starts, another is made. None with --fresh, which drops checkpoints.
         self._ahead = Ahead(0 if settings.fresh else (settings.parallel + 1) // 2)
         self._opened_items: set[str] = set()
-        self._outcomes: dict[str, str] = {}
-        self._item_seconds = 0.0
+        self._tally = Tally(tuple(self._items))
         self._began = loop.now()
         self._server_losses = 0
         self._is_server_ready = False
         self._waiting_for_server: list[Start] = []
         self._load_failure: ServerFailed | None = None
-        self._lacks_key = False
         self._unread_since: float | None = None
         self._stop_exit_code: ExitCode | None = None
         self.has_begun = False
@@ -217,6 +209,7 @@ class GraphRun:
     def hold_back(self, held: Mapping[str, str], done: Mapping[str, Done]) -> None:
         """Items that another run has (and which), and items a stopped run has done already. Before `execute`."""
         self._held = dict(held)
+        self._tally = Tally(tuple(self._items), held)
         self._done = dict(done)
         self._schedule = self._make_schedule()
 
@@ -380,7 +373,7 @@ class GraphRun:
         for item_id, done in self._done.items():
             reason = f"in run {done.run_id} already"
             self._record_end(ItemEnded(item_id=item_id, outcome=done.outcome, seconds=0.0, reason=reason, attempts=0))
-            self._claims.give_back(self._claim_name(item_id))
+            self._store.give_back(item_id)
         self._perform(self._schedule.begin())
 
     def _perform(self, actions: Sequence[Action]) -> None:
@@ -427,7 +420,7 @@ class GraphRun:
         for item_id in self._ahead.to_make(self._schedule.next_up(self._ahead.most)):
             ready = self._ahead.get(item_id)
             assert ready is not None
-            ready.had_checkpoint = self._db_path(item_id).exists()
+            ready.had_checkpoint = self._store.db_path(item_id).exists()
             try:
                 self._make_worker(self._items[item_id], attempt=1)
             except OSError:
@@ -438,7 +431,7 @@ class GraphRun:
         """Its worker is gone and the item has not started."""
         ready = self._ahead.take(item_id)
         if ready is not None and not ready.had_checkpoint:
-            checkpoint.remove(self._db_path(item_id))
+            self._store.remove_checkpoint(item_id)
 
     def _make_worker(self, item: Item, attempt: int) -> None:
         """Raises OSError when there is nothing to make it of: descriptors, memory."""
@@ -449,7 +442,7 @@ class GraphRun:
             run_id=settings.run_id,
             attempt=attempt,
             input=dict(item.input),
-            db_path=str(self._db_path(item.id)),
+            db_path=str(self._store.db_path(item.id)),
             project_dir=str(settings.project_dir),
             # An item that comes back, after a crash or a lost fork server, goes on from where it was.
             fresh=settings.fresh and item.id not in self._opened_items,
@@ -457,10 +450,10 @@ class GraphRun:
             stop_grace_seconds=_WORKER_GRACE_SECONDS,
             environment=dict(item.environment),
         )
-        self._backend.start(message, self._claims.fileno())
+        self._backend.start(message, self._store.claims_fd())
 
     def _skip(self, item_id: str, dependency: str) -> None:
-        outcome = self._outcomes[dependency]
+        outcome = self._tally.outcome_of(dependency)
         words = {
             "skipped": "was skipped",
             "needs_revision": "needs revision",
@@ -469,7 +462,7 @@ class GraphRun:
         }
         reason = f"dependency {dependency} {words.get(outcome, f'ended as {outcome}')}"
         self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=reason))
-        self._claims.give_back(self._claim_name(item_id))
+        self._store.give_back(item_id)
 
     # What workers do.
 
@@ -636,7 +629,7 @@ class GraphRun:
     def _last_word(self, running: _Running) -> LastWord:
         """A checkpoint that one worker cannot write where others can is that item's fault, not the run's."""
         word = running.last_word
-        if isinstance(word, ItemFailed) and word.is_run_fault and checkpoint.can_keep(self._db_path(running.item.id)):
+        if isinstance(word, ItemFailed) and word.is_run_fault and self._store.can_keep(running.item.id):
             return replace(word, is_run_fault=False)
         return word
 
@@ -644,26 +637,17 @@ class GraphRun:
         """Files first: a record says only what is true."""
         item_id, seconds = running.item.id, round(running.watch.seconds, 6)
         if end.has_succeeded:
-            end = self._publish(end)
+            end = self._store.publish(end)
         if not end.has_succeeded:
-            self._drop_unfinished_outputs(item_id)
+            self._store.drop_unfinished_documents(item_id)
         if end.is_run_fault:
             self.fault(end.reason)
-        self._lacks_key |= end.lacks_key
-        self._item_seconds += seconds
+        self._tally.attempt(seconds, lacks_key=end.lacks_key)
         if end.outcome:
             self._end_item(running, end, seconds)
         else:
             self._emit(ItemRetried(item_id=item_id, attempt=running.attempt, reason=end.reason))
         return end.ending
-
-    def _publish(self, end: ItemEnd) -> ItemEnd:
-        try:
-            for path in end.outputs:
-                Path(f"{path}.tmp").replace(path)
-        except OSError as error:
-            return without_documents(end, f"cannot write {error.filename2 or error.filename}: {error.strerror}")
-        return end
 
     def _end_item(self, running: _Running, end: ItemEnd, seconds: float) -> None:
         item = running.item
@@ -683,13 +667,11 @@ class GraphRun:
         )
         if end.has_succeeded:
             self._note_done(item, end.outcome)
-        self._claims.give_back(self._claim_name(item.id))
+        self._store.give_back(item.id)
 
     def _note_done(self, item: Item, outcome: str) -> None:
-        """In this order: a kill or a full disk in between leaves a finished checkpoint. It resumes without a node."""
         try:
-            self._batch.mark_done(item.id, Done(input_hash(item.input), outcome, self._settings.run_id))
-            checkpoint.remove(self._db_path(item.id))
+            self._store.note_done(item, outcome, self._settings.run_id)
         except OSError as error:
             self.fault(f"cannot note that {item.id} is done: {error.strerror or error}")
 
@@ -701,13 +683,8 @@ class GraphRun:
             reason=self._redactor.redact_text(event.reason, is_cut=True),
             traceback=self._redactor.redact_text(event.traceback),
         )
-        self._outcomes[event.item_id] = event.outcome
+        self._tally.ended(event.item_id, event.outcome)
         self._emit(event)
-
-    def _drop_unfinished_outputs(self, item_id: str) -> None:
-        for path in checkpoint.kept_outputs(self._db_path(item_id)):
-            with suppress(OSError):
-                Path(f"{path}.tmp").unlink(missing_ok=True)
 
     # The end.
 
@@ -719,17 +696,15 @@ class GraphRun:
             self._end_item(running, ItemEnd(ending=Ending.INTERRUPTED, outcome="interrupted"), 0.0)
         self._running.clear()
         if self.has_begun:
-            counts = Counter(o for o in self._outcomes.values() if o != "interrupted")
-            left = tuple(i for i in self._items if self._outcomes.get(i, "interrupted") == "interrupted")
-            self.exit_code = self._decide_exit_code(counts, left)
-            if not left and not any(counts.get(outcome) for outcome in UNFINISHED_OUTCOMES):
-                self._forget_what_is_done()
+            self.exit_code = self._tally.exit_code(self._stop_exit_code)
+            if self._tally.is_through:
+                self._store.forget_done(self._items)
             self._emit(
                 RunEnded(
-                    counts=dict(counts),
-                    left=left,
+                    counts=self._tally.counts,
+                    left=self._tally.left,
                     wall_seconds=round(self._loop.now() - self._began, 3),
-                    item_seconds=round(self._item_seconds, 3),
+                    item_seconds=round(self._tally.item_seconds, 3),
                     exit_code=int(self.exit_code),
                 )
             )
@@ -737,33 +712,8 @@ class GraphRun:
             self.exit_code = self._stop_exit_code
         self._emitter.close()
 
-    def _forget_what_is_done(self) -> None:
-        """Nothing is left to resume: the same command starts the whole batch over."""
-        for item_id in self._items:
-            with suppress(OSError):
-                self._batch.forget(item_id)
-
-    def _decide_exit_code(self, counts: Mapping[str, int], left: Sequence[str]) -> ExitCode:
-        if self._stop_exit_code is not None and (left or self._stop_exit_code is not ExitCode.INTERRUPTED):
-            return self._stop_exit_code
-        if self._lacks_key:
-            return ExitCode.NO_USABLE_KEY
-        if counts.get("failed") or any(
-            outcome == "skipped" and item_id not in self._held for item_id, outcome in self._outcomes.items()
-        ):
-            return ExitCode.ITEM_FAILED
-        if any(counts.get(outcome) for outcome in ATTENTION_OUTCOMES):
-            return ExitCode.NEEDS_ATTENTION
-        return ExitCode.OK
-
     def _emit(self, event: Event) -> None:
         self._emitter.emit(event)
-
-    def _db_path(self, item_id: str) -> Path:
-        return checkpoint.path_in(self._checkpoints_dir, self._settings.workflow, item_id)
-
-    def _claim_name(self, item_id: str) -> str:
-        return claim_name(self._settings.workflow, item_id)
 
 
 def _unknown_input(plan: Plan, input_keys: list[str] | None) -> str:
