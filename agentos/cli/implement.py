@@ -118,6 +118,7 @@ def launch(code: PreparedCode, listener: Listener | None = None) -> int:
     exit_code = drafting.launch(code.prepared, listener)
     if exit_code == ExitCode.INTERRUPTED:
         return exit_code
+    merging.show_overlaps(code.branches(), code.conflicts)
     merging.show_branches(code.branches(), code.conflicts.merge_order)
     merging.publish_all(code.branches())
     return exit_code

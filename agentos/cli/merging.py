@@ -67,6 +67,12 @@ def dry_run_details(conflicts: Conflicts) -> dict[str, Any]:
     return {"overlaps": overlaps, "merge_order": list(conflicts.merge_order)}
 
 
+def show_overlaps(run: CodeRun, conflicts: Conflicts) -> None:
+    """Remind of files that several of the run's items change: it said so before the items' output."""
+    if lines := [f"Overlap: {line}" for line in conflicts.words(run.label_prefix)]:
+        _say(run, lines)
+
+
 def show_branches(run: CodeRun, merge_order: Sequence[str]) -> None:
     """Say of every branch that this run's items left whether it merges after those before it."""
     by_base: dict[str, dict[str, Implemented]] = {}

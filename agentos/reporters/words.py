@@ -62,7 +62,9 @@ def one_line(text: str, longest: int = LONGEST_REASON) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took: `12.3s`, `2m 05s`, `1h 02m`."""
+    """How long something took: `12.3s`, `2m 05s`, `1h 02m`; `?` when a damaged record gives no number for it."""
+    if not math.isfinite(seconds):
+        return "?"
     if seconds < 59.95:
         return f"{max(0.0, seconds):.1f}s"
     minutes, rest = divmod(round(seconds), 60)

@@ -273,6 +273,18 @@ def peek():
         create(path, code) + create("../../../escaped.txt", "out") + create(str(outside), "out"),
         create(path, code),
     )
+    # A design that lists files elsewhere: they must not become part of a prompt.
+    designs.design(
+        7,
+        "peek() finds nothing",
+        [
+            (path, "Add"),
+            ("tests/test_issue_7.py", "Add"),
+            (str(key_file), "Modify"),
+            ("linked/credentials.toml", "Add"),
+        ],
+        ["peek() finds nothing"],
+    )
     # What the code looks for is there to be found: by anyone who may read it.
     key_file.parent.mkdir(parents=True, exist_ok=True)
     key_file.write_text(f'[[key]]\nname = "one"\nprovider = "openai"\nsecret = "{SECRET}"\n')

@@ -44,11 +44,37 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Designs, Fi
     """All nine designs, three at a time."""
     made = Designs(tmp_path_factory.mktemp("designs"))
     try:
+        add_link(made)
         made.add(*range(1, 10))
-        (made.project / "notes.txt").write_text("mine, not committed\n")
+        make_untidy(made)
         yield made, made.implement("--all", "--parallel", "3")
     finally:
         made.close()
+
+
+def add_link(designs: Designs) -> None:
+    """A link in the repository that leads from a worktree to the folder with the keys."""
+    (designs.project / "linked").symlink_to("../../..")
+    designs.git("add", "linked")
+    designs.git("commit", "--quiet", "-m", "A link out of the project")
+
+
+HOOKS = ("pre-commit", "commit-msg", "post-commit", "post-checkout", "post-index-change", "reference-transaction")
+
+
+def make_untidy(designs: Designs) -> None:
+    """A checkout with changes, staged and not, in a repository whose hooks refuse everything."""
+    (designs.project / "notes.txt").write_text("mine, not committed\n")
+    (designs.project / "staged.txt").write_text("mine, staged\n")
+    (designs.project / "pyproject.toml").write_text("mine, changed\n")
+    designs.git("add", "staged.txt")
+    (designs.root / "index-before").write_bytes((designs.project / ".git/index").read_bytes())
+    (designs.root / "config-before").write_bytes((designs.project / ".git/config").read_bytes())
+    hooks = designs.project / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in HOOKS:
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {designs.root}/hook-ran-{name}\nexit 1\n")
+        (hooks / name).chmod(0o755)
 
 
 def test_designs_become_branches_and_the_outcomes_say_which_did_not(done: tuple[Designs, Finished]) -> None:
@@ -82,11 +108,20 @@ def test_a_branch_has_one_commit_with_code_tests_reports_and_the_finished_design
 def test_the_users_checkout_branch_and_index_are_as_before(done: tuple[Designs, Finished]) -> None:
     designs, _ = done
 
+    assert not list(designs.root.glob("hook-ran-*"))
+    for name in ("index", "config"):
+        assert (designs.project / ".git" / name).read_bytes() == (designs.root / f"{name}-before").read_bytes()
     assert designs.git("symbolic-ref", "HEAD") == "refs/heads/main"
-    assert designs.git("diff", "HEAD", "--stat") == ""
-    assert sorted(designs.git("status", "--short").splitlines()) == ["?? docs/", "?? notes.txt"]
     assert (designs.project / "notes.txt").read_text() == "mine, not committed\n"
-    assert designs.git("log", "--format=%s", "main") == "The project"
+    assert (designs.project / "pyproject.toml").read_text() == "mine, changed\n"
+    assert designs.git("log", "--format=%s", "main").splitlines()[1:] == ["The project"]
+    read_only = ("-c", "core.hooksPath=/dev/null", "--no-optional-locks")
+    assert designs.git(*read_only, "status", "--short").splitlines() == [
+        "M pyproject.toml",
+        "A  staged.txt",
+        "?? docs/",
+        "?? notes.txt",
+    ]
 
 
 def test_an_item_takes_the_rounds_it_needs(done: tuple[Designs, Finished]) -> None:
@@ -134,6 +169,7 @@ def test_the_end_says_which_branches_merge_cleanly_in_which_order(done: tuple[De
     start = next(n for n, line in enumerate(lines) if line.startswith("Branches, in an order to merge"))
     branches = dict(line.strip().split("  ", 2)[1:] for line in lines[start + 1 :])
 
+    assert "Overlap: tally/words.py is changed by IMPL-4, IMPL-5" in lines[:start]
     assert list(branches)[-2:] == ["agentos/4", "agentos/5"]
     assert branches["agentos/4"] == "merges cleanly"
     assert branches["agentos/5"] == "conflicts in tally/words.py"
@@ -319,6 +355,7 @@ def test_a_kill_at_every_node_leaves_the_branch_as_if_nothing_had_happened(
     done: tuple[Designs, Finished], designs: Designs, victim: str
 ) -> None:
     reference, _ = done
+    add_link(designs)
     designs.add(2)
     chance = random.Random(victim)
     run = designs.start_implement("2", "--retry", "30")

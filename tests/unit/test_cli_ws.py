@@ -153,6 +153,8 @@ def test_sizes_in_words(size: int | None, words: str) -> None:
         (["/ws", "pause", "feature-a"], "feature", ["feature-b"]),
         (["/ws", "run"], "--max", ["--max-concurrent", "--max-rounds", "--max-wait"]),
         (["/ws", "list"], "", []),
+        (["/ws", "lease"], "iss", ["issue-1"]),
+        (["/ws", "release", "issue-1"], "--", ["--help", "--json", "--project"]),
         (["/runs"], "sh", ["show"]),
         (["/frobnicate"], "x", []),
         (["/lld"], "", []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import dataclasses
 import time
 from collections.abc import Iterator
@@ -182,6 +183,11 @@ def test_counts_are_told_in_words(counts: dict[str, int], failed: list[str], exp
 )
 def test_durations_read_well_at_every_size(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected
+
+
+@pytest.mark.parametrize("damaged", [math.inf, math.nan])
+def test_a_duration_that_is_no_number_is_shown_as_unknown(damaged: float) -> None:
+    assert duration(damaged) == "?"
 
 
 def test_a_countdown_never_promises_too_early() -> None:

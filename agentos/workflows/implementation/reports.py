@@ -28,8 +28,8 @@ def implementation_report(
         sections.append(f"The branch holds round {restored + 1}, the best one; later rounds are in its history.\n")
     sections += [
         "## Decisions\n\n" + _bullets(_decisions(state, restored, commits)),
-        "## Deviations\n\n" + (_bullets([f"`{d['path']}`: {d['reason']}" for d in state.get("deviations", [])])),
-        "## Refused answers\n\n" + _bullets(state.get("refusals", [])),
+        "## Deviations\n\n" + _bullets([f"`{d['path']}`: {_line(d['reason'])}" for d in state.get("deviations", [])]),
+        "## Refused answers\n\n" + _bullets([_line(text) for text in state.get("refusals", [])]),
         "## Test plan review\n\n" + _bullets(_review_lines(state)),
     ]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"

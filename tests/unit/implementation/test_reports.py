@@ -108,6 +108,15 @@ def test_decisions_of_the_workflow_and_of_the_coder_are_listed() -> None:
     assert "paths are in `services/api`" in text
 
 
+def test_what_a_model_wrote_cannot_start_a_comment_or_another_line() -> None:
+    text = implementation(
+        deviations=[{"path": "a.py", "reason": "<!-- hidden"}], refusals=["line 1: '<script>' is\n# not a tag"]
+    )
+
+    assert "- `a.py`: ‹!-- hidden\n" in text
+    assert "- line 1: '‹script›' is # not a tag\n" in text
+
+
 def test_without_a_target_of_the_design_the_projects_own_is_named() -> None:
     assert "the project's own: the design names none" in implementation(lld_text="# 7\n", coverage_target=90)
 
