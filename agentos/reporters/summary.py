@@ -8,6 +8,7 @@ from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
+from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
 from agentos.record_format import INTERRUPTED, ItemSummary, RunSummary
 from agentos.reporters.logs import log_name
@@ -165,8 +166,8 @@ def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
 def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -> list[str]:
     labels = [label_of(item_id) for item_id in summary.left]
     left = [f"{counted(len(labels), 'item')} left: {listed(labels)}"] if labels else []
-    # Failed items keep their checkpoint, so the same command goes on with them too.
-    can_resume = summary.resume_command and (labels or has_failures)
+    # Failed items keep their checkpoint, so the same command goes on with them too, and with what waited for them.
+    can_resume = summary.resume_command and (labels or has_failures or summary.exit_code == ExitCode.ITEM_FAILED)
     return [*left, *([f"Resume with: {summary.resume_command}"] if can_resume else [])]
 
 

@@ -61,6 +61,7 @@ def test_a_second_run_skips_what_the_first_holds_and_says_who_holds_it(sandbox: 
         "after": "skipped",
     }
     assert second.code == 1  # `after` did not get its turn.
+    assert any(line.startswith("[COORDINATOR] Resume with: agentos run") for line in second.lines)
     sandbox.release("go")
     assert first.wait().code == 0
     assert sandbox.notes().count("busy n1 start") == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from typing import Any, get_args
