@@ -57,7 +57,7 @@ def test_a_project_in_a_folder_gets_its_code_tests_and_reports_in_that_folder(de
     ]
     report = designs.file_on("services--api--1", f"{FOLDER}/docs/reports/1/implementation-report.md")
     assert "| `tally/stats.py` | Add | changed |" in report
-    assert f"`agentos/services--api--1` from `HEAD` ({designs.git('rev-parse', 'main')[:12]}); paths are in" in report
+    assert f"`agentos/services--api--1` from `main` ({designs.git('rev-parse', 'main')[:12]}); paths are in" in report
     tests = designs.file_on("services--api--1", f"{FOLDER}/docs/reports/1/test-report.md")
     assert "`tests/test_issue_1.py::test_010_mean`: passed" in tests
     assert "`tally/stats.py`: 100 %" in tests

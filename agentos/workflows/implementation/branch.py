@@ -95,6 +95,13 @@ def choose_base(
     return Base(first, tips[first], tuple(others))
 
 
+def base_name(repository: Repository, base: Base) -> str:
+    """What people call the base. HEAD moves with the user, the branch it is on now does not."""
+    if base.name != "HEAD":
+        return base.name
+    return repository.git.run("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1)).stdout.strip() or base.name
+
+
 def _is_merged(repository: Repository, branch: str, done_path: str, into: str) -> bool:
     """Whether an item's work is part of `into`: its commits, or, when they were squashed, its finished design."""
     git = repository.git

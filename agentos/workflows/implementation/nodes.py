@@ -27,7 +27,7 @@ from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailab
 from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.bench import Answer, Bench
-from agentos.workflows.implementation.branch import AUTHOR, choose_base, start_branch
+from agentos.workflows.implementation.branch import AUTHOR, base_name, choose_base, start_branch
 from agentos.workflows.implementation.file_operations import FileOperation
 from agentos.workflows.implementation.judging import (
     GreenVerdict,
@@ -76,7 +76,7 @@ def load(state: ImplementationState) -> ImplementationState:
     suite = ProjectTests(bench.project_dir, place, bench.settings).suite()
     return ImplementationState(
         approval=approval,
-        base=base.name,
+        base=base_name(bench.repository, base),
         base_commit=head,
         head=head,
         branch=branch_of(bench.slug),
@@ -261,7 +261,11 @@ def verify_green(state: ImplementationState) -> ImplementationState:
     report = tests.new_tests(state["test_files"], before)
     suite = tests.suite(measure=changed) if report.is_success else None
     verdict = judge_green(
-        replace(report, coverage=suite.coverage, coverage_problem=suite.coverage_problem) if suite else report,
+        replace(
+            report,
+            coverage=suite.coverage if suite else None,
+            coverage_problem=suite.coverage_problem if suite else "the new tests do not pass yet",
+        ),
         expected=expected,
         changed_files=changed,
         coverage_target=state["coverage_target"],

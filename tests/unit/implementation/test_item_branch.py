@@ -14,6 +14,7 @@ from agentos.workflows.implementation.branch import (
     AUTHOR,
     Base,
     DependencyConflictError,
+    base_name,
     choose_base,
     open_repository,
     rewind,
@@ -137,6 +138,15 @@ def test_dependencies_are_merged_and_those_that_conflict_are_named(repository: R
 
     with pytest.raises(DependencyConflictError, match="agentos/3 conflicts"):
         started(repository, "5", "agentos/1", "agentos/3")
+
+
+def test_a_base_is_named_after_the_branch_the_user_is_on(repository: Repository) -> None:
+    base = choose_base(repository, Settings(), [])
+    assert (base.name, base_name(repository, base)) == ("HEAD", "main")
+    assert base_name(repository, Base("v1", base.commit)) == "v1"
+
+    git(repository.project_dir, "checkout", "--quiet", "--detach")
+    assert base_name(repository, base) == "HEAD"
 
 
 def test_work_begun_by_hand_gets_the_dependencys_branch_merged(repository: Repository) -> None:
