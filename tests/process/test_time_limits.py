@@ -118,3 +118,12 @@ def test_a_child_left_behind_is_reported_ended_and_does_not_hold_the_run(sandbox
     assert f"[{deed}] left 1 process (pid {child}) behind; ended now" in done.lines
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_what_multiprocessing_keeps_for_itself_is_no_leak(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "use_processes"}}})
+
+    assert sandbox.run().code == 0
+
+    assert "processes say [7]" in sandbox.notes()
+    assert of_type(sandbox.records(), "children_leaked") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import multiprocessing
 import os
 import resource
 import signal
@@ -117,6 +118,12 @@ def _leave_nameless_child(seconds: str) -> None:
     note(f"nameless {child.pid}")
 
 
+def _use_processes(_: str) -> None:
+    """As many libraries do: fresh processes, and what `multiprocessing` keeps beside them."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        note(f"processes say {pool.map(abs, [-7])}")
+
+
 def _first_time(name: str) -> bool:
     try:
         sandbox_file(name).touch(exist_ok=False)
@@ -176,6 +183,7 @@ TASKS: dict[str, Any] = {
     "eat_memory": lambda megabytes: bytearray(int(megabytes) << 20),
     "leave_child": lambda seconds: subprocess.Popen(["sleep", seconds], start_new_session=True),
     "remove_project": lambda _: Path(os.environ["PLACE"]).rmdir(),
+    "use_processes": _use_processes,
     "leave_nameless_child": _leave_nameless_child,
     "fork_and_exit": _fork_and_exit,
     "lose_stdout": _lose_stdout,

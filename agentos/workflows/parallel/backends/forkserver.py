@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SPAWN_FLAG = "--worker"
 _KILL_DEADLINE_SECONDS = 3.0
+_LEAVING_SECONDS = 0.2
 _MOST_MESSAGE_CHARACTERS = 2_000
 _MOST_TRACE_CHARACTERS = 10_000
 
@@ -90,6 +91,7 @@ class ForkServer:
         self._control = control
         self._settings = settings
         self._workers: dict[int, str] = {}
+        self._beyond_reach: set[int] = set()
         self._graph: CompiledGraph | None = None
         self._child_signal_read, self._child_signal_write = os.pipe()
 
@@ -265,18 +267,26 @@ class ForkServer:
     def _end_orphans(self, newer_than: int = 0) -> list[int]:
         """Workers keep their own orphans: a child of ours that is no worker was left by one that is gone."""
         ended: list[int] = []
-        deadline = time.monotonic() + _KILL_DEADLINE_SECONDS
-        while time.monotonic() < deadline:
-            orphans = [p for p in host.children_of(os.getpid(), newer_than=newer_than) if p not in self._workers]
-            if not orphans:
+        began = time.monotonic()
+        while orphans := self._orphans(newer_than):
+            waited = time.monotonic() - began
+            if waited > _KILL_DEADLINE_SECONDS:
+                # Stuck in the kernel, or a setuid program that is not ours to end: nobody waits for it again.
+                self._beyond_reach.update(orphans)
                 break
             for pid in orphans:
-                if not _was_over(pid) and pid not in ended:
+                is_leaving = _ends_by_itself(pid)
+                if _has_ended(pid) or (is_leaving and waited < _LEAVING_SECONDS):
+                    continue
+                if not is_leaving and pid not in ended:
                     ended.append(pid)
                 host.kill_quietly(pid)
-            for pid in orphans:
-                _wait_for(pid)
+            time.sleep(0.001)
         return ended
+
+    def _orphans(self, newer_than: int) -> list[int]:
+        known = self._workers.keys() | self._beyond_reach
+        return [pid for pid in host.children_of(os.getpid(), newer_than=newer_than) if pid not in known]
 
     def _end_everything(self) -> None:
         for pid in self._workers:
@@ -297,12 +307,21 @@ def _words(error: BaseException) -> dict[str, str]:
     return {"message": message[:_MOST_MESSAGE_CHARACTERS], "traceback": trace[-_MOST_TRACE_CHARACTERS:]}
 
 
-def _was_over(pid: int) -> bool:
-    """Already dead and only waiting to be collected: nothing we ended."""
+def _has_ended(pid: int) -> bool:
+    """Collects it if it has."""
     try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
+
+
+def _ends_by_itself(pid: int) -> bool:
+    """On its way out, which takes the command from it first, or what `multiprocessing` keeps to clean up after us."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
+    return not command or b"resource_tracker" in command
 
 
 def _wait_for(pid: int) -> None:
