@@ -117,7 +117,9 @@ class Repository:
                 f"{project_dir} is not in a git checkout ({error.stderr_tail}): run `git init` there or go to one"
             ) from None
         common_dir, top_level = answer.splitlines()
-        return cls(Path(top_level), Path(common_dir), worktrees_dir or default_worktrees_dir(Path(top_level)))
+        # Resolved, since git writes down where worktrees really are.
+        worktrees_dir = (worktrees_dir or default_worktrees_dir(Path(top_level))).resolve()
+        return cls(Path(top_level), Path(common_dir), worktrees_dir)
 
     @property
     def git(self) -> Git:

@@ -234,3 +234,20 @@ def test_documents_are_written_replaced_and_deleted_in_the_place(repository: Rep
     assert (place.path / "app.py").read_text() == "y = 2\n"
     place.put_files({"docs/report.md": None})
     assert not (place.path / "docs/report.md").exists()
+
+
+@pytest.mark.parametrize("configured", ["", "../../../trees", "linked-trees"])
+def test_worktrees_are_made_and_found_behind_links_and_dots(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "real")
+    (project / "linked-trees").symlink_to(tmp_path / "real")
+    repository = open_repository(project, Settings(workstreams=Workstreams(dir=configured)))
+
+    worktree, _ = started(repository, "1")
+
+    found = repository.find("1")
+    assert found is not None
+    assert found.path == worktree.path
+    assert started(repository, "1")[0].path == worktree.path
