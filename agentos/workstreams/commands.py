@@ -14,6 +14,7 @@ from agentos.paths import checkpoints_dir
 from agentos.settings import Settings
 from agentos.workflows import checkpoint
 from agentos.workflows.implementation.records import record_path
+from agentos.workflows.implementation.workplace import folder_of, seen_from_top
 from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
 from agentos.workstreams.git import Git, GitError
 from agentos.workstreams.leases import Lease, WorkstreamLeases, check_variable
@@ -133,10 +134,10 @@ class ProjectWorkstreams:
             raise UsageError(f"the text of {slug} has {len(text)} characters, at most {LONGEST_TEXT}: shorten it")
         self._lease_variables()
         refuse_taken(slug, self.refreshed())
-        wanted = (*self.settings.workstreams.copy, *copy)
+        wanted = self._seen_from_top((*self.settings.workstreams.copy, *copy))
         created = self.repository.create(slug, base=base, files=wanted)
         worktree, provided = created.worktree, created.provided
-        linked = self.settings.workstreams.link
+        linked = self._seen_from_top(self.settings.workstreams.link)
         if linked and not created.was_there:
             provided += provide_files(self.repository.project_dir, worktree.path, worktree.git(), linked, link=True)
         with self.registry.change() as changes:
@@ -173,9 +174,14 @@ class ProjectWorkstreams:
         origin = read_origin(worktree) if worktree is not None else None
         return replace(workstream, base=origin.commit) if origin is not None else workstream
 
+    def _seen_from_top(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Files are named as seen from the project, which may be a folder of its repository."""
+        return seen_from_top(names, folder_of(self.project_dir, self.repository))
+
     def restore_worktree(self, workstream: Workstream) -> None:
         """Make the worktree again that somebody deleted; its branch has what was committed."""
-        self.repository.create(workstream.slug, base=workstream.base, files=self.settings.workstreams.copy)
+        files = self._seen_from_top(self.settings.workstreams.copy)
+        self.repository.create(workstream.slug, base=workstream.base, files=files)
         self.registry.reconcile(self.repository)
 
     def apply(self, slugs: Sequence[str], request: Request) -> tuple[Workstream, ...]:

@@ -118,10 +118,15 @@ def test_two_projects_of_a_repository_have_an_item_of_the_same_number_each(desig
 
 def test_a_workstream_and_a_pipeline_in_a_folder_work_in_that_folder(designs: Designs) -> None:
     offline = ("--drafter", "offline", "--reviewer", "offline")
+    (designs.project / "agentos.toml").write_text('[workstreams]\ncopy = ["local.log"]\n')
+    (designs.project / "local.log").write_text("mine\n")
     assert designs.command("ws", "new", "counting", "count(text) returns the number of words").code == 0
     issue = designs.project / "docs/issues/003-shout.md"
     issue.parent.mkdir(parents=True)
     issue.write_text("# Shout\n\n## Requirements\n\n1. `shout(text)` returns the text in upper case.\n")
+
+    (copied,) = designs.home.glob(f"worktrees/*/counting/{FOLDER}/local.log")
+    assert copied.read_text() == "mine\n"
 
     stream = designs.start_command("ws", "run", "counting", *offline).wait(200)
     pipe = designs.start_command("pipeline", "--all", *offline).wait(200)

@@ -11,6 +11,7 @@ from typing import Final
 from agentos.errors import AgentosError, UsageError
 from agentos.paths import home_dir, project_key
 from agentos.settings import Settings
+from agentos.workflows.implementation.workplace import seen_from_top
 from agentos.workstreams.commits import Author, commit_all
 from agentos.workstreams.filelock import LockBusyError, locked
 from agentos.workstreams.git import GitError
@@ -120,11 +121,8 @@ def start_branch(
     kept in a ref, out of the way.
     """
     hold_branch(repository, slug)
-    # Named as seen from the project; the repository sees them from its top.
-    copied, linked = (
-        [f"{folder}/{name}" if folder else name for name in names]
-        for names in (settings.workstreams.copy, settings.workstreams.link)
-    )
+    copied = seen_from_top(settings.workstreams.copy, folder)
+    linked = seen_from_top(settings.workstreams.link, folder)
     worktree = repository.create(slug, base=base.name, files=copied).worktree
     if linked:
         provide_files(repository.project_dir, worktree.path, worktree.git(), linked, link=True)

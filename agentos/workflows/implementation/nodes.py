@@ -290,12 +290,14 @@ def verify_green(state: ImplementationState) -> ImplementationState:
 
 
 def _green_data(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None) -> dict[str, Any]:
+    measured = (suite.coverage if suite else None) or {}
     return {
         "is_green": verdict.is_green_as_far_as_known,
         "words": verdict.words(),
         "unverified": list(verdict.unverified),
         "coverage": verdict.coverage_percent,
-        "by_file": {path: round(file.percent, 1) for path, file in ((suite and suite.coverage) or {}).items()},
+        "by_file": {path: round(file.percent, 1) for path, file in measured.items()},
+        "excluded": {path: file.excluded for path, file in measured.items() if file.excluded},
         "new_tests": report_data(report),
         "suite": report_data(suite) if suite else None,
     }

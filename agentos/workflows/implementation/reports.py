@@ -174,6 +174,10 @@ def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
         lines.append(f"The project's own suite: {_run_words(green['suite'])}")
     lines.append(f"Coverage of changed files: {_percent(green['coverage'])}, target {state['coverage_target']} %")
     lines += [f"`{path}`: {percent:g} %" for path, percent in sorted(green["by_file"].items())]
+    lines += [
+        f"`{path}` keeps {count} lines from being measured: see whether it should (`pragma: no cover`)"
+        for path, count in sorted(green.get("excluded", {}).items())
+    ]
     lines += [f"Not verified: {check}" for check in green["unverified"]]
     return lines
 

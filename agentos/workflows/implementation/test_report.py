@@ -69,6 +69,8 @@ class FileCoverage:
 
     statements: int
     missing_lines: tuple[int, ...]
+    excluded: int = 0
+    """Lines that the code asks not to be measured."""
 
     @property
     def percent(self) -> float:

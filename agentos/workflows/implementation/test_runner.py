@@ -228,7 +228,8 @@ def _coverage_files(data: bytes | None, worktree_path: Path) -> dict[str, FileCo
 def _coverage_file(name: str, record: Mapping[str, Any], root: Path) -> tuple[str, FileCoverage]:
     path = (root / name).resolve()
     missing = tuple(int(line) for line in record["missing_lines"])
-    coverage = FileCoverage(int(record["summary"]["num_statements"]), missing)
+    excluded = len(record.get("excluded_lines", ()))
+    coverage = FileCoverage(int(record["summary"]["num_statements"]), missing, excluded)
     return (path.relative_to(root).as_posix() if path.is_relative_to(root) else name), coverage
 
 

@@ -75,3 +75,8 @@ def folder_of(project_dir: Path, repository: Repository) -> str:
     """The project's folder in its repository, empty when they are the same."""
     folder = project_dir.resolve().relative_to(repository.project_dir.resolve()).as_posix()
     return "" if folder == "." else folder
+
+
+def seen_from_top(names: Iterable[str], folder: str) -> tuple[str, ...]:
+    """Names of files in the project as its repository sees them. Names that lead elsewhere stay as they are."""
+    return tuple(f"{folder}/{name}" if folder and not name.startswith("/") else name for name in names)

@@ -158,7 +158,7 @@ def test_a_scenario_without_a_test_of_its_own_says_so() -> None:
 
 
 def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> None:
-    unverified = green(("t.py::test_010", "passed"), unverified=["the weather"], coverage=None)
+    unverified = green(("t.py::test_010", "passed"), unverified=["the weather"], coverage=None, excluded={"a.py": 2})
     text = report_of_tests(state(green=unverified, suite_before=run(timed_out=True)), restored=None)
 
     assert "- Isolation of this and every other run: bwrap: no network" in text
@@ -166,5 +166,6 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
     assert "Passes already, so it proves nothing new: `a::b`" in text
     assert "Coverage of changed files: not measured, target 85 %" in text
     assert "- Not verified: the weather" in text
+    assert "- `a.py` keeps 2 lines from being measured" in text
     by_exit_code = report_of_tests(state(suite_before={**RUN, "cases": None, "exit_code": 2}), restored=None)
     assert "The project's own suite: exit code 2" in by_exit_code

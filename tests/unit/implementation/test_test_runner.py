@@ -70,6 +70,7 @@ def test_red_then_green_with_coverage_of_the_changed_file(worktree: Path, runner
 
     code = (
         "def total(prices):\n    if min(prices, default=0) < 0:\n        raise ValueError\n    return sum(prices)\n"
+        "\n\ndef hidden():  # pragma: no cover\n    return 1\n"
     )
     write(worktree, "shop/cart.py", code)
     green = runner.run(["tests/test_shop.py"], measure=["shop/cart.py"])
@@ -81,6 +82,8 @@ def test_red_then_green_with_coverage_of_the_changed_file(worktree: Path, runner
     )
     assert verdict.is_green, (verdict, green.output)
     assert verdict.coverage_percent == 100.0
+    assert green.coverage is not None
+    assert green.coverage["shop/cart.py"].excluded == 2
     assert not list(worktree.rglob("__pycache__"))
     assert {path.name for path in worktree.iterdir()} == {"tests", "shop"}
 
