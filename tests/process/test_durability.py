@@ -273,6 +273,29 @@ def test_a_damaged_database_is_set_aside_with_a_message_and_its_item_starts_over
         assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
 
 
+def test_damage_is_told_though_the_run_is_stopped_before_the_items_turn(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("first", n2="wait never"), item("damaged", n2="raise sour"))
+    assert sandbox.run("damaged").code == 1
+    [path] = sandbox.home.glob("checkpoints/*/*_damaged.db")
+    overwrite_with_text(path)
+    Path(f"{path}-wal").unlink(missing_ok=True)  # It would make the database whole again.
+    run = sandbox.start()
+    # Set aside by a worker that is ready for its turn and has the input in its new database.
+    eventually(lambda: list(path.parent.glob("*.db.damaged-*")) and _has_step(path), "a worker made ahead", 30)
+    run.kill(signal.SIGINT)
+
+    stopped = run.wait()
+
+    assert stopped.code == 130
+    assert any(line.startswith("[damaged] checkpoint is damaged") for line in stopped.lines), stopped.stdout
+
+
+def _has_step(path: Path) -> bool:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return bool(connection.execute("SELECT 1 FROM checkpoints").fetchone())
+    return False
+
+
 def test_an_empty_database_file_is_as_good_as_none(sandbox: Sandbox) -> None:
     sandbox.write_items(item("a", n2="fail_once f"))
     assert sandbox.run().code == 1

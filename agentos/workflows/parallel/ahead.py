@@ -17,6 +17,8 @@ class ReadyWorker:
     pid: int = 0
     had_checkpoint: bool = False
     """Its database was there before: it stays when the worker is dropped."""
+    notice: str = ""
+    """What its worker found when it opened the item. Told though the item may never start: it is so from now on."""
     heard: list[Heard] = field(default_factory=list)
     """What to do, in order, when the item starts."""
 

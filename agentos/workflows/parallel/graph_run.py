@@ -430,7 +430,11 @@ class GraphRun:
     def _drop_ready(self, item_id: str) -> None:
         """Its worker is gone and the item has not started."""
         ready = self._ahead.take(item_id)
-        if ready is not None and not ready.had_checkpoint:
+        if ready is None:
+            return
+        if ready.notice:
+            self._emit(ItemNoticed(item_id=item_id, text=ready.notice))
+        if not ready.had_checkpoint:
             self._store.remove_checkpoint(item_id)
 
     def _make_worker(self, item: Item, attempt: int) -> None:
@@ -523,6 +527,8 @@ class GraphRun:
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         ready = self._ahead.get(item_id)
         if ready is not None:
+            if isinstance(message, ItemOpened):
+                ready.notice = message.notice
             if not isinstance(message, Heartbeat):
                 ready.heard.append(lambda: self.worker_said(item_id, message))
             return
