@@ -8,14 +8,17 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from designs import SECRET, Designs, create, replace
-from harness import Finished, Started, of_type
+from designs import SECONDS, SECRET, Designs, create, replace
+from harness import Finished, Started, eventually, of_type
+
+from agentos.testing.github_server import GitHubServer, Scripted
 
 pytestmark = pytest.mark.timeout(300)
 NODES = [
@@ -292,6 +295,35 @@ def test_branches_are_pushed_once(designs: Designs) -> None:
     assert designs.git("ls-remote", "origin", "refs/heads/agentos/1").split()[0] == designs.git(
         "rev-parse", "agentos/1"
     )
+
+
+def test_a_kill_between_push_and_pull_request_leads_to_one_pull_request(designs: Designs) -> None:
+    designs.add(1)
+    remote = designs.root / "owner/repo.git"
+    designs.git("init", "--quiet", "--bare", str(remote))
+    designs.git("remote", "add", "origin", str(remote))
+    with GitHubServer(token=SECRET) as server:
+        server.add_repository("owner/repo")
+        github = {"GITHUB_API_URL": server.url, "GITHUB_TOKEN": SECRET}
+        # The request takes effect, and its answer never comes.
+        release = threading.Event()
+        server.script(Scripted(method="POST", path="/pulls", handle_first=True, after=release))
+        killed = designs.start_implement("1", "--pr", env=github)
+        eventually(lambda: server.count("POST", "/pulls"), "a pull request", SECONDS)
+        killed.kill(signal.SIGKILL)
+        killed.process.wait()
+        release.set()
+
+        again = [designs.implement("1", "--pr", env=github) for _ in range(2)]
+
+        assert [finished.code for finished in again] == [0, 0], again
+        assert server.count("POST", "/pulls") == 1
+        (posted,) = [request for request in server.requests if request.method == "POST"]
+        assert posted.body["title"] == "mean(values) is the sum by the count"
+        assert posted.body["base"] == "main"
+    assert "agentos/1 has the pull request https://github.example/owner/repo/" in again[0].stdout
+    assert SECRET not in "".join(finished.stdout + finished.stderr for finished in again)
+    assert len(of_type(designs.records(), "run_started")) == 1
 
 
 def test_a_push_that_cannot_be_is_refused_before_anything_runs(designs: Designs) -> None:

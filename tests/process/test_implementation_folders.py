@@ -100,6 +100,7 @@ def test_neither_an_answer_nor_the_code_under_test_reaches_the_rest_of_the_repos
     assert not (designs.project / ".git").exists()
 
 
+@pytest.mark.slow
 def test_two_projects_of_a_repository_have_an_item_of_the_same_number_each(designs: Designs) -> None:
     designs.add(1)
     first = designs.implement("1")
