@@ -58,6 +58,7 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
         pending.append(design)
         reasons[design.id] = "unfinished: goes on from its checkpoint" if unfinished else "approved, not implemented"
     warnings = [f"LLD-{design_id} {why}" for design_id, why in skipped if why.startswith("changed since")]
+    warnings += _unusable(project_dir, settings)
     found = Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
     return without_unmet(found, open_work(project_dir, settings), named=patterns)
 
@@ -69,17 +70,32 @@ def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
     prefix = branch_prefix(project_dir)
     items = []
     for path in (project_dir / folder).glob("LLD-*.md"):
-        match = _NAME.fullmatch(path.name)
-        text = _text(path)
-        if match is None or text is None:
-            continue
-        try:
-            item_id = sanitize_identifier(match["id"])
-        except InvalidIdentifier:
+        item_id, text = _id_of(path), _text(path)
+        if item_id is None or text is None:
             continue
         item = design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ()))
         items.append(on_own_branch(item, prefix))
     return sorted(items, key=lambda item: natural_key(item.id))
+
+
+def _id_of(path: Path) -> str | None:
+    match = _NAME.fullmatch(path.name)
+    try:
+        return sanitize_identifier(match["id"]) if match else None
+    except InvalidIdentifier:
+        return None
+
+
+def _unusable(project_dir: Path, settings: Settings) -> list[str]:
+    """Files that look like designs and are none, in words: their authors wonder where they are."""
+    folder = settings.documents.lld_dir
+    words = []
+    for path in sorted((project_dir / folder).glob("LLD-*.md")):
+        if _id_of(path) is None:
+            words.append(f"{folder}/{path.name} is left out: an id has letters, digits, - and _ only")
+        elif _text(path) is None:
+            words.append(f"{folder}/{path.name} is left out: it is not UTF-8 text of at most {_MOST_BYTES} bytes")
+    return words
 
 
 def on_own_branch(item: Item, prefix: str) -> Item:

@@ -86,7 +86,7 @@ def test_an_unfinished_design_goes_on_whatever_else_is_known(project: Path) -> N
     assert find(project).reasons == {"1": "unfinished: goes on from its checkpoint"}
 
 
-def test_files_that_are_no_designs_are_passed_over(project: Path) -> None:
+def test_files_that_are_no_designs_are_left_out_with_a_warning(project: Path) -> None:
     folder = project / "docs/lld/active"
     design(project, 1)
     (folder / "LLD-huge.md").write_text("x" * 2_000_001)
@@ -96,6 +96,9 @@ def test_files_that_are_no_designs_are_passed_over(project: Path) -> None:
     (folder / "README.md").write_text("# x\n")
 
     assert [item.id for item in read_designs(project, Settings())] == ["1"]
+    assert [warning.partition(":")[0] for warning in find(project).warnings] == [
+        f"docs/lld/active/LLD-{name}.md is left out" for name in ("2", "bad id", "binary", "huge")
+    ]
 
 
 def test_dependencies_of_issues_elsewhere_are_left_to_the_design(project: Path) -> None:
