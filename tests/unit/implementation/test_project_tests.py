@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from agentos.settings import Implementation, Settings
 from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import (
+    ProjectTests,
     is_test_path,
     report_data,
     stored_report,
@@ -15,6 +19,8 @@ from agentos.workflows.implementation.rounds import failing_ids, feedback
 from agentos.workflows.implementation.sandbox import Isolation
 from agentos.workflows.implementation.state import ImplementationState
 from agentos.workflows.implementation.test_report import CaseResult, FileCoverage, Outcome, SuiteReport
+from agentos.workflows.implementation.workplace import Workplace
+from agentos.workstreams.worktree import Worktree
 
 
 def report(*cases: tuple[str, Outcome], exit_code: int = 1, output: str = "") -> SuiteReport:
@@ -78,3 +84,45 @@ def test_the_next_round_is_told_what_failed_what_was_not_run_and_what_was_refuse
     assert "a.py: 80 % covered; not run: lines 3, 4" in told
     assert "the end of it" in told
     assert "Refused: ../x: out of bounds" in told
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+    top = tmp_path / "worktree"
+    (top / "services/api").mkdir(parents=True)
+    return Workplace(Worktree(top, "", None, top / ".git"), "services/api")
+
+
+def test_a_command_of_ones_own_runs_in_the_projects_folder_with_its_reports(place: Workplace, tmp_path: Path) -> None:
+    (place.path / "a.js").write_text("x\n")
+    (place.worktree.path / "top.txt").write_text("shared\n")
+    junit = '<testsuite><testcase name="old"><failure/></testcase><testcase name="new"/></testsuite>'
+    lcov = "SF:a.js\\nDA:1,1\\nend_of_record\\n"
+    command = f"cat ../../top.txt; echo '{junit}' > r.xml; printf '{lcov}' > l.info; false"
+    chosen = Implementation(test=command, junit="r.xml", coverage="l.info", test_timeout_seconds=30)
+    tests = ProjectTests(tmp_path, place, Settings(implementation=chosen))
+
+    suite = tests.suite()
+
+    assert suite.output == "shared\n"
+    assert (suite.failing, suite.passed) == ({"old"}, {"new"})
+    assert suite.coverage == {"a.js": FileCoverage(1, ())}
+    new = tests.new_tests(["tests/new.js"], suite)
+    assert (new.failing, new.exit_code, new.is_success) == (frozenset(), 0, True)
+
+
+def test_secrets_beside_and_above_the_project_are_hidden_from_its_tests(place: Workplace, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout/services/api"
+    checkout.mkdir(parents=True)
+    secrets = [checkout / ".env", checkout.parent / ".env.local", checkout.parents[1] / ".env"]
+    for path in secrets:
+        path.write_text("KEY=sesame\n")
+    chosen = Implementation(test=f"cat {' '.join(map(str, secrets))}; touch ../outside; touch inside")
+
+    report = ProjectTests(checkout, place, Settings(implementation=chosen)).suite()
+
+    if report.isolation is Isolation.BWRAP:
+        assert "sesame" not in report.output
+        assert not (place.path.parent / "outside").exists()
+    assert (place.path / "inside").exists()
