@@ -19,6 +19,8 @@ class ReadyWorker:
     """Its database was there before: it stays when the worker is dropped."""
     notice: str = ""
     """What its worker found when it opened the item. Told though the item may never start: it is so from now on."""
+    is_waiting: bool = False
+    """It has come to its first node."""
     heard: list[Heard] = field(default_factory=list)
     """What to do, in order, when the item starts."""
 
@@ -37,12 +39,18 @@ class Ahead:
     def get(self, item_id: str) -> ReadyWorker | None:
         return self._ready.get(item_id)
 
-    def to_make(self, next_up: Iterable[str]) -> list[str]:
-        """Those of the items next in line that get a worker now; they count as ready from here on."""
-        room = max(0, self.most - len(self._ready))
-        wanted = [i for i in next_up if i not in self._ready and i not in self._spoiled][:room]
-        self._ready.update((item_id, ReadyWorker()) for item_id in wanted)
-        return wanted
+    def add(self, next_up: Iterable[str]) -> str | None:
+        """The one of the items next in line that gets a worker now, if any. It counts as ready from here on.
+
+        One after the other: those that run, end and start need the processors more.
+        """
+        if len(self._ready) >= self.most or not all(ready.is_waiting for ready in self._ready.values()):
+            return None
+        for item_id in next_up:
+            if item_id not in self._ready and item_id not in self._spoiled:
+                self._ready[item_id] = ReadyWorker()
+                return item_id
+        return None
 
     def take(self, item_id: str) -> ReadyWorker | None:
         """The item starts, or is given up. None: it has no worker."""

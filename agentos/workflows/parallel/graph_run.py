@@ -34,7 +34,7 @@ from agentos.keys.redaction import Redactor
 from agentos.workflows.batch import Done
 from agentos.workflows.claims import Claims
 from agentos.workflows.parallel import host
-from agentos.workflows.parallel.ahead import Ahead
+from agentos.workflows.parallel.ahead import Ahead, ReadyWorker
 from agentos.workflows.parallel.backends.processes import ProcessBackend, ServerFailed, WorkerExit
 from agentos.workflows.parallel.emitter import Emitter, Reporter
 from agentos.workflows.parallel.item_end import (
@@ -83,6 +83,8 @@ STOP_SECONDS = 5.0
 _WORKER_GRACE_SECONDS = 2.0
 _KILL_AFTER_SECONDS = 3.0
 _GIVE_UP_AFTER_SECONDS = 4.3
+_PREPARE_AFTER_SECONDS = 0.05
+"""How long no item may have started before the next ones are made ready: starts come in bursts."""
 _MOST_SERVER_LOSSES = 3
 
 HoldNode = Callable[[str, str], str]
@@ -185,8 +187,9 @@ class GraphRun:
         self._keys = keys(self, self._emit)
         self._redactor = redactor
         self._running: dict[str, _Running] = {}
-        # Half as many as may run: while one starts, another is made. None with --fresh, which drops checkpoints.
-        self._ahead = Ahead(0 if settings.fresh else (settings.parallel + 1) // 2)
+        # One for each place: all may become free at once. None with --fresh, which drops checkpoints.
+        self._ahead = Ahead(0 if settings.fresh else settings.parallel)
+        self._prepare_timer: Timer | None = None
         self._opened_items: set[str] = set()
         self._tally = Tally(tuple(self._items))
         self._began = loop.now()
@@ -413,19 +416,26 @@ class GraphRun:
             self.fault(f"cannot start a worker: {error.strerror or error}")
             self._perform(self._schedule.ended(item.id, Ending.INTERRUPTED))
 
+    def _plan_preparing(self) -> None:
+        """An item has started; others may be about to, and those come first."""
+        if self._prepare_timer is not None:
+            self._prepare_timer.cancel()
+        self._prepare_timer = self._loop.after(_PREPARE_AFTER_SECONDS, self._prepare_next)
+
     def _prepare_next(self) -> None:
-        """Make the next items ready while there is nothing else to do: those that run come first."""
+        """Make the next item ready, unless there is anything better to do."""
         if not self._is_server_ready or not all(running.is_at_work for running in self._running.values()):
             return
-        for item_id in self._ahead.to_make(self._schedule.next_up(self._ahead.most)):
-            ready = self._ahead.get(item_id)
-            assert ready is not None
-            ready.had_checkpoint = self._store.db_path(item_id).exists()
-            try:
-                self._make_worker(self._items[item_id], attempt=1)
-            except OSError:
-                self._drop_ready(item_id)
-                self._ahead.spoil(item_id)
+        item_id = self._ahead.add(self._schedule.next_up(self._ahead.most + 1))
+        ready = self._ahead.get(item_id) if item_id is not None else None
+        if item_id is None or ready is None:
+            return
+        ready.had_checkpoint = self._store.db_path(item_id).exists()
+        try:
+            self._make_worker(self._items[item_id], attempt=1)
+        except OSError:
+            self._drop_ready(item_id)
+            self._ahead.spoil(item_id)
 
     def _drop_ready(self, item_id: str) -> None:
         """Its worker is gone and the item has not started."""
@@ -527,10 +537,7 @@ class GraphRun:
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         ready = self._ahead.get(item_id)
         if ready is not None:
-            if isinstance(message, ItemOpened):
-                ready.notice = message.notice
-            if not isinstance(message, Heartbeat):
-                ready.heard.append(lambda: self.worker_said(item_id, message))
+            self._keep_for_start(item_id, ready, message)
             return
         running = self._running[item_id]
         running.watch.hear()
@@ -553,6 +560,18 @@ class GraphRun:
                 # It has nothing left to do but to exit.
                 running.exit_timer = self._loop.after(_WORKER_GRACE_SECONDS, lambda: self._backend.kill(item_id))
 
+    def _keep_for_start(self, item_id: str, ready: ReadyWorker, message: UpMessage) -> None:
+        match message:
+            case Heartbeat():
+                return
+            case ItemOpened(notice=notice):
+                ready.notice = notice
+            case NodeReady():
+                ready.is_waiting = True
+        ready.heard.append(lambda: self.worker_said(item_id, message))
+        if ready.is_waiting:
+            self._prepare_next()
+
     def _opened(self, running: _Running, resumed_after: str | None, notice: str) -> None:
         self._opened_items.add(running.item.id)
         self._emit(
@@ -574,7 +593,7 @@ class GraphRun:
             self._backend.send(item_id, Proceed())
             if not running.is_at_work:
                 running.is_at_work = True
-                self._prepare_next()
+                self._plan_preparing()
 
     def _nodes_finished(self, item_id: str, finished: Sequence[tuple[str, float]]) -> None:
         for node, seconds in finished:
@@ -612,6 +631,7 @@ class GraphRun:
             # Lost with the fork server, it may be made ready again.
             if exit.code is not None:
                 self._ahead.spoil(item_id)
+            self._prepare_next()
             return
         running = self._running.pop(item_id)
         running.watch.close()
