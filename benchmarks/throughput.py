@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.harness import AGENTOS, EMPTY_GRAPH, has_gnu_parallel, scratch, timed, verdict, write_items
+from benchmarks.harness import AGENTOS, EMPTY_GRAPH, Timing, has_gnu_parallel, scratch, timed, verdict, write_items
 
 ITEMS = 100
 PEER_ITEMS = 30
@@ -42,12 +42,15 @@ def main() -> None:
             print(f"   at {parallel}: ours {wall * 1000:.1f} ms wall an item, start-up included")
             verdict(f"CPU an item at {parallel}", ours.cpu_seconds / ITEMS * 1000, 50, " ms")
             if has_peer:
-                peer = _peer(directory, parallel) / PEER_ITEMS
-                print(f"   at {parallel}: GNU parallel {peer * 1000:.1f} ms wall an item")
-                verdict(f"ours / GNU parallel at {parallel}", wall / peer, 1 / 15)
+                peer = _peer(directory, parallel)
+                peer_wall, peer_cpu = peer.wall_seconds / PEER_ITEMS, peer.cpu_seconds / PEER_ITEMS
+                print(
+                    f"   at {parallel}: GNU parallel {peer_wall * 1000:.1f} ms wall, {peer_cpu * 1000:.0f} ms CPU an item"
+                )
+                verdict(f"ours / GNU parallel at {parallel}", wall / peer_wall, 1 / 15)
 
 
-def _peer(directory: Path, parallel: int) -> float:
+def _peer(directory: Path, parallel: int) -> Timing:
     ids = "\n".join(str(number) for number in range(PEER_ITEMS)).encode()
     command = ["parallel", "--will-cite", "-j", str(parallel), sys.executable, "peer.py", "{}"]
-    return timed(command, directory, stdin=ids).wall_seconds
+    return timed(command, directory, stdin=ids)

@@ -6,27 +6,47 @@ from agentos.workflows.parallel.ahead import Ahead
 from agentos.workflows.parallel.schedule import Ending, Schedule
 
 
+def make_ready(ahead: Ahead, *next_up: str) -> str | None:
+    """The next one, brought to its first node."""
+    item_id = ahead.add(next_up)
+    if item_id is not None:
+        ready = ahead.get(item_id)
+        assert ready is not None
+        ready.is_waiting = True
+    return item_id
+
+
 def test_no_more_are_made_ready_than_there_is_room_for() -> None:
     ahead = Ahead(2)
-    assert ahead.to_make(["a", "b", "c"]) == ["a", "b"]
-    assert ahead.to_make(["a", "b", "c"]) == []
+    assert [make_ready(ahead, "a", "b", "c") for _ in range(3)] == ["a", "b", None]
     assert list(ahead) == ["a", "b"]
+
+
+def test_one_is_made_ready_at_a_time() -> None:
+    ahead = Ahead(2)
+    assert ahead.add(["a", "b"]) == "a"
+    assert ahead.add(["a", "b"]) is None
+    ready = ahead.get("a")
+    assert ready is not None
+    ready.is_waiting = True
+    assert ahead.add(["a", "b"]) == "b"
 
 
 def test_taking_one_makes_room_for_the_next() -> None:
     ahead = Ahead(1)
-    ahead.to_make(["a"])
+    make_ready(ahead, "a")
     assert ahead.take("a") is not None
     assert ahead.take("a") is None
-    assert ahead.to_make(["b", "c"]) == ["b"]
+    assert ahead.add(["b", "c"]) == "b"
 
 
 def test_one_that_did_not_work_is_not_tried_again() -> None:
     ahead = Ahead(2)
-    ahead.to_make(["a"])
+    make_ready(ahead, "a")
     ahead.take("a")
     ahead.spoil("a")
-    assert ahead.to_make(["a", "b"]) == ["b"]
+    assert ahead.add(["a", "b"]) == "b"
+    assert Ahead(2).add([]) is None
 
 
 def test_next_up_are_the_items_that_only_wait_for_a_place() -> None:
