@@ -44,9 +44,7 @@ def main() -> None:
             if has_peer:
                 peer = _peer(directory, parallel)
                 peer_wall, peer_cpu = peer.wall_seconds / PEER_ITEMS, peer.cpu_seconds / PEER_ITEMS
-                print(
-                    f"   at {parallel}: GNU parallel {peer_wall * 1000:.1f} ms wall, {peer_cpu * 1000:.0f} ms CPU an item"
-                )
+                print(f"   GNU parallel: {peer_wall * 1000:.1f} ms wall, {peer_cpu * 1000:.0f} ms CPU an item")
                 verdict(f"ours / GNU parallel at {parallel}", wall / peer_wall, 1 / 15)
 
 
