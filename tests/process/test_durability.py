@@ -42,7 +42,7 @@ def run_until_done(sandbox: Sandbox, names: list[str], most_runs: int = 12) -> i
     raise AssertionError(f"not done after {most_runs} runs")
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("victim", ["worker", "coordinator", pytest.param("server", marks=pytest.mark.slow)])
 def test_a_kill_at_any_node_boundary_reruns_that_node_and_no_other(sandbox: Sandbox, victim: str) -> None:
     boundaries = [(node, point) for node in ("n1", "n2", "n3") for point in ("", " end")]
     items = [(f"{node}{'-end' if point else ''}", node, point) for node, point in boundaries]

@@ -274,6 +274,7 @@ def test_a_dependent_item_can_wait_for_the_merge(designs: Designs) -> None:
     assert "Left alone: IMPL-6 (waits until LLD-1 is merged)" in shown.stdout
 
 
+@pytest.mark.slow
 def test_branches_are_pushed_once(designs: Designs) -> None:
     designs.add(1)
     remote = designs.root / "remote.git"
@@ -359,6 +360,7 @@ def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Des
     assert "not verified: coverage, since" in designs.endings()["1"]["reason"]
 
 
+@pytest.mark.slow
 def test_a_command_of_ones_own_is_held_to_the_coverage_it_reports(designs: Designs) -> None:
     command = f"{sys.executable} -m coverage run -m pytest -q && {sys.executable} -m coverage xml"
     (designs.project / "agentos.toml").write_text(

@@ -117,6 +117,7 @@ def test_two_projects_of_a_repository_have_an_item_of_the_same_number_each(desig
     assert api.is_dir()
 
 
+@pytest.mark.slow
 def test_a_workstream_and_a_pipeline_in_a_folder_work_in_that_folder(designs: Designs) -> None:
     offline = ("--drafter", "offline", "--reviewer", "offline")
     (designs.project / "agentos.toml").write_text('[workstreams]\ncopy = ["local.log"]\n')

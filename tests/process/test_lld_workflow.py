@@ -411,6 +411,7 @@ def assert_all_designed(backlog: Backlog, numbers: range) -> None:
     assert backlog.left_over() == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_fifty_issues_at_ten_lose_and_double_nothing(backlog: Backlog) -> None:
     backlog.add_issues(*range(1, 51))

@@ -62,6 +62,7 @@ def test_issues_become_designs_and_code_and_no_stage_waits_for_other_items(backl
     assert "Left alone: PIPE-1 (implemented on agentos/1)" in again.stdout
 
 
+@pytest.mark.slow
 def test_an_approved_design_starts_with_its_code(backlog: Backlog) -> None:
     prepare(backlog, 1)
     assert backlog.lld("--all", *OFFLINE).code == 0

@@ -318,6 +318,7 @@ def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Worksh
     assert (refused.code, "1 commit not merged into release" in refused.stderr) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_branches_that_overlap_are_shown_tried_in_order_and_pushed(shop: Workshop) -> None:
     remote = shop.root / "remote.git"
