@@ -26,6 +26,8 @@ class AuditReporter:
     not go on without its audit.
     """
 
+    name = "the audit"
+
     def __init__(self, run_dir: Path, extra_sink: Sink | None = None) -> None:
         self._run_file = AppendFile(run_dir / AUDIT_NAME)
         self._item_files = ItemFiles(run_dir, item_audit_name)

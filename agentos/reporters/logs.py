@@ -40,6 +40,8 @@ def log_name(item_id: str) -> str:
 class LogReporter:
     """Writes one log an item. Holds no more files open than items run."""
 
+    name = "writing the items' logs"
+
     def __init__(self, run_dir: Path) -> None:
         self._files = ItemFiles(run_dir, log_name)
 

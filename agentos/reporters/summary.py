@@ -174,6 +174,8 @@ def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -
 class SummaryReporter:
     """Writes `summary.json` when the run ends: whole or not at all."""
 
+    name = "writing the summary"
+
     def __init__(self, run_dir: Path) -> None:
         self._path = run_dir / SUMMARY_NAME
         self._summary = Summary()

@@ -325,6 +325,8 @@ def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
 class _ListenerReporter:
     """Bare events for a caller's own listener."""
 
+    name = "the caller's listener"
+
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
 
@@ -394,6 +396,8 @@ class _Output:
 
 class _LiveConsole:
     """The console, redrawn when it asks for it, and told on when its reader falls behind."""
+
+    name = "the console"
 
     def __init__(
         self, console: ConsoleReporter, loop: Loop, is_full: Callable[[], bool], pause: Callable[[], None]

@@ -16,6 +16,8 @@ NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 class Recorder:
     """Keeps what it hears; fails at a given sequence number."""
 
+    name = "the recorder"
+
     def __init__(self, fails_at: int = 0, error: Exception | None = None, closing: Exception | None = None) -> None:
         self.heard: list[Stamped] = []
         self.is_closed = False
@@ -77,7 +79,7 @@ def test_a_reporter_that_fails_is_dropped_with_a_warning_and_the_others_go_on() 
     made, faults = emitter(bad, good, vital=(audit,))
     for text in ("one", "two", "three"):
         made.emit(Warned(text=text))
-    texts = ["one", "two", "Recorder stopped: broken", "three"]
+    texts = ["one", "two", "the recorder stopped: broken", "three"]
     for listener in (good, audit):
         assert [s.event.text for s in listener.heard if isinstance(s.event, Warned)] == texts
         assert listener.sequences == [1, 2, 3, 4]
@@ -92,8 +94,8 @@ def test_reporters_that_fail_together_are_each_named() -> None:
     made.emit(Warned(text="y"))
     assert [s.event for s in good.heard] == [
         Warned(text="x"),
-        Warned(text="Recorder stopped: one"),
-        Warned(text="Recorder stopped: 'two'"),
+        Warned(text="the recorder stopped: one"),
+        Warned(text="the recorder stopped: 'two'"),
         Warned(text="y"),
     ]
 

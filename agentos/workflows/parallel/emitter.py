@@ -12,6 +12,9 @@ from agentos.events import Event, OutputProduced, Stamped, Warned
 class Reporter(Protocol):
     """Listens; never calls back."""
 
+    name: str
+    """What people call it."""
+
     def handle(self, stamped: Stamped) -> None: ...
     def close(self) -> None: ...
 
@@ -66,7 +69,7 @@ class Emitter:
                 reporter.handle(stamped)
             except Exception as error:
                 self._reporters.remove(reporter)
-                losses.append(f"{type(reporter).__name__} stopped: {error}")
+                losses.append(f"{reporter.name} stopped: {error}")
         return losses
 
     def close(self) -> None:
