@@ -233,6 +233,19 @@ def test_a_reader_that_reads_nothing_holds_items_back_that_could_end_unread(sand
         assert said_by(text, f"s{number}") == ["s" * 99] * 9_000
 
 
+def test_a_slow_reader_sees_everything_though_another_worker_has_closed_its_output(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "h", "input": {"says": "hang-up"}}, {"id": "f", "input": {"says": "flood"}})
+    started = _start_reading(sandbox, "--parallel", "2")
+    sandbox.wait_for_note("h hung up")
+    eventually(lambda: _noted(sandbox, " flooded ") >= 2, "the first megabytes")
+    _settled(lambda: _noted(sandbox, " flooded "))
+    sandbox.release("answered")
+    text = _read_slowly(started, []).decode()
+    assert started.process.wait() == 0
+    assert len(said_by(text, "f")) == FLOOD_CHUNKS * (CHUNK_BYTES // 100)
+    assert "[COORDINATOR] 2 completed" in text.split("\n")
+
+
 def test_time_that_items_spend_unread_does_not_count(sandbox: Sandbox) -> None:
     limit = 5.0
     sandbox.write_items({"id": "f0", "input": {"says": "flood"}})

@@ -111,6 +111,11 @@ def test_a_readable_descriptor_calls_its_watcher_until_it_is_unwatched(loop: Loo
     assert seen == [b"a", b"b"]
 
 
+def test_unwatching_what_nobody_watches_or_what_is_closed_does_nothing(loop: Loop, pipe: Pipe) -> None:
+    loop.unwatch(pipe.read)
+    loop.unwatch(-1)
+
+
 def test_a_second_watch_replaces_the_first(loop: Loop, pipe: Pipe) -> None:
     write = pipe.write
     loop.watch(write, WRITE, lambda _events: pytest.fail("replaced"))

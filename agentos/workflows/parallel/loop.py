@@ -73,7 +73,8 @@ class Loop:
             self._selector.register(descriptor, events, callback)
 
     def unwatch(self, descriptor: int) -> None:
-        if descriptor in self._selector.get_map():
+        """Also one that nobody watches, or that is closed and known as -1."""
+        if descriptor >= 0 and descriptor in self._selector.get_map():
             self._selector.unregister(descriptor)
 
     def run(self) -> None:

@@ -114,6 +114,16 @@ def _spill() -> None:
     note(f"{_item()} spilled")
 
 
+def _hang_up() -> None:
+    """Nothing of this worker can write any more, though it goes on."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    note(f"{_item()} hung up")
+    while not sandbox_file("answered").exists():
+        time.sleep(0.01)
+
+
 def _nothing() -> None:
     print("quiet")
 
@@ -132,6 +142,7 @@ WAYS = {
     "child": _child,
     "flood": _flood,
     "spill": _spill,
+    "hang-up": _hang_up,
     "nothing": _nothing,
 }
 
