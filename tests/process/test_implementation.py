@@ -274,7 +274,6 @@ def test_a_dependent_item_can_wait_for_the_merge(designs: Designs) -> None:
     assert "Left alone: IMPL-6 (waits until LLD-1 is merged)" in shown.stdout
 
 
-@pytest.mark.slow
 def test_branches_are_pushed_once(designs: Designs) -> None:
     designs.add(1)
     remote = designs.root / "remote.git"
@@ -298,6 +297,7 @@ def test_branches_are_pushed_once(designs: Designs) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_kill_between_push_and_pull_request_leads_to_one_pull_request(designs: Designs) -> None:
     designs.add(1)
     remote = designs.root / "owner/repo.git"

@@ -335,6 +335,7 @@ def test_a_base_that_is_no_commit_is_refused(designs: Designs, monkeypatch: pyte
         branch.choose_base(repository, settings, [])
 
 
+@pytest.mark.slow
 def test_a_dependency_that_was_squashed_into_the_base_is_merged(designs: Designs) -> None:
     designs.add(1, 6)
     run(designs, 1)
@@ -379,6 +380,7 @@ def test_items_that_build_on_each_other_are_no_rivals(designs: Designs) -> None:
     assert find_conflicts(make_plan(pending.items)).overlaps == ()
 
 
+@pytest.mark.slow
 def test_designs_nobody_approved_are_refused_unless_allowed(
     designs: Designs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +412,7 @@ def test_a_design_waits_until_what_it_depends_on_is_merged(designs: Designs) -> 
     assert [item.id for item in pending.items] == ["6"]
 
 
+@pytest.mark.slow
 def test_the_pipeline_hands_an_approved_design_over_to_code(
     designs: Designs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import re
 import signal
 import time
 
+import pytest
 from harness import Sandbox, Started, eventually, of_type
 from providers import PoolKey, add_server_key, limit_hits, provider, write_keys
 
@@ -216,6 +217,7 @@ def test_a_suspended_holder_keeps_its_key_and_goes_on_where_it_was(sandbox: Sand
     assert server.stats()["by_status"] == {"200": 2}
 
 
+@pytest.mark.slow
 def test_what_a_run_learned_is_known_to_the_next_though_its_coordinator_was_killed(sandbox: Sandbox) -> None:
     with provider(sandbox, PoolKey(name="alpha"), PoolKey(name="beta")) as server:
         for name in ("alpha", "beta"):

@@ -211,6 +211,7 @@ def test_an_invalid_spec_fails_alone(backlog: Backlog) -> None:
 # 090.
 
 
+@pytest.mark.slow
 def test_six_items_at_three_take_less_than_half_of_the_sequential_time(backlog: Backlog) -> None:
     backlog.add_issues(*range(1, 7))
     done = backlog.lld("--all", "--parallel", "3", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "0.8"})
@@ -269,7 +270,9 @@ class Held(Author):
         self.server.desk.config.latency_seconds = HELD_SECONDS if waits else 0.0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL], ids=["ctrl-c", "kill-9"]
+)
 def test_a_stopped_or_killed_run_goes_on_without_paying_twice(backlog: Backlog, number: signal.Signals) -> None:
     author = Held()
     with serving(author) as server:

@@ -32,7 +32,9 @@ def test_documents_appear_when_the_item_succeeds_and_not_before(sandbox: Sandbox
     assert (sandbox.project / "docs/a-last.bin").read_bytes() == b"\x00last"
 
 
-@pytest.mark.parametrize("failure", ["fail_once f", "crash_once f", "kill_once coordinator f"])
+@pytest.mark.parametrize(
+    "failure", [pytest.param("fail_once f", marks=pytest.mark.slow), "crash_once f", "kill_once coordinator f"]
+)
 def test_a_failed_or_killed_item_leaves_nothing_and_has_everything_once_resumed(
     sandbox: Sandbox, failure: str
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_killed_pipeline_goes_on_where_it_was(backlog: Backlog) -> None:
     assert backlog.outcomes() == {"1": "implemented"}
 
 
+@pytest.mark.slow
 def test_a_parked_design_waits_for_a_person_and_then_becomes_code(backlog: Backlog) -> None:
     prepare(backlog, 1)
 

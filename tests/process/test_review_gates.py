@@ -118,6 +118,7 @@ def test_an_unanswered_item_parks_again_without_a_model_call(story: Story) -> No
     assert plan["items"][0]["reason"] == "awaits review: agentos review LLD-1"
 
 
+@pytest.mark.slow
 def test_an_item_that_a_run_works_on_takes_no_answer_but_its_neighbour_does(backlog: Backlog) -> None:
     author = Author()
 

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from harness import Sandbox, children_of, of_type
 from providers import PoolKey, provider
 
@@ -94,6 +95,7 @@ def test_keys_that_nodes_spread_are_masked_in_everything_that_is_written(sandbox
     assert list((sandbox.root / "recordings").rglob("*.json"))
 
 
+@pytest.mark.slow
 def test_masked_state_is_still_readable_and_resumes(sandbox: Sandbox) -> None:
     with provider(sandbox, FILED):
         sandbox.write_items({"id": "bad", "input": {"fails": True}})

@@ -193,7 +193,10 @@ def test_second_ctrl_c_kills_at_once(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize(
     ("start_method", "deeds"),
-    [("forkserver", STUBBORN), ("spawn", ("holds-interpreter", "leaves-daemon"))],
+    [
+        ("forkserver", STUBBORN),
+        pytest.param("spawn", ("holds-interpreter", "leaves-daemon"), marks=pytest.mark.slow),
+    ],
 )
 def test_workers_and_their_children_end_by_themselves_when_the_coordinator_is_killed(
     sandbox: Sandbox, start_method: str, deeds: tuple[str, ...]

@@ -137,6 +137,7 @@ def test_a_named_workstream_that_cannot_run_is_refused_and_one_a_glob_matched_is
     assert shop.states() == {"wa": "completed", "wb": "paused"}
 
 
+@pytest.mark.slow
 def test_a_failed_one_goes_on_from_its_checkpoint(shop: Workshop) -> None:
     shop.make(a="n2: fail_once first")
     assert shop.run_graph("a").code == 1
@@ -444,6 +445,7 @@ def test_rm_refuses_to_lose_commits_whose_worktree_is_gone(shop: Workshop) -> No
     assert shop.git("branch", "--list", "agentos/*") == "agentos/a"
 
 
+@pytest.mark.slow
 def test_a_new_workstream_does_not_go_on_where_a_removed_one_stopped(shop: Workshop) -> None:
     shop.make(a="n2: raise no")
     assert shop.run_graph("a").code == 1
