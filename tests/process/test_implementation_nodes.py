@@ -271,6 +271,7 @@ def test_dependencies_that_conflict_are_named(designs: Designs) -> None:
         run(designs, 6)
 
 
+@pytest.mark.slow
 def test_what_others_put_on_the_branch_is_kept_in_a_ref(designs: Designs) -> None:
     designs.add(1)
     run(designs, 1)

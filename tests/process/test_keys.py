@@ -238,6 +238,7 @@ def test_what_a_run_learned_is_known_to_the_next_though_its_coordinator_was_kill
     assert server.stats()["hits"] == hits
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_share_what_is_known_of_the_keys(sandbox: Sandbox) -> None:
     with provider(sandbox, PoolKey(name="alpha"), PoolKey(name="beta")) as server:
         server.script("alpha", Step(kind="daily_limit", times=-1))

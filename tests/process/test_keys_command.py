@@ -179,6 +179,7 @@ def test_check_tells_valid_limited_and_rejected_keys_apart_and_remembers(sandbox
     assert not any(key.secret[:8] in checked.stdout + checked.stderr + only_bad.stdout for key in keys)
 
 
+@pytest.mark.slow
 def test_reset_and_a_good_check_lift_what_was_remembered(sandbox: Sandbox) -> None:
     twins = [PoolKey(name="one", group="g"), PoolKey(name="two", group="g")]
     with provider(sandbox, *twins) as server:

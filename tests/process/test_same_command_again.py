@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from harness import Sandbox
 
 
@@ -25,6 +26,7 @@ def test_after_a_failure_only_what_is_not_done_runs_again(sandbox: Sandbox) -> N
     assert "3 completed" in again.stdout
 
 
+@pytest.mark.slow
 def test_once_the_batch_is_through_the_same_command_starts_it_over(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "one"}, {"id": "two"})
     assert sandbox.run().code == 0
