@@ -246,6 +246,7 @@ def test_a_slow_reader_sees_everything_though_another_worker_has_closed_its_outp
     assert "[COORDINATOR] 2 completed" in text.split("\n")
 
 
+@pytest.mark.slow
 def test_time_that_items_spend_unread_does_not_count(sandbox: Sandbox) -> None:
     limit = 5.0
     sandbox.write_items({"id": "f0", "input": {"says": "flood"}})

@@ -76,6 +76,7 @@ def test_a_suspended_worker_is_noticed_its_time_stands_still_and_it_goes_on(sand
     assert done.stdout.count("suspended; its time limit waits") == 1
 
 
+@pytest.mark.slow
 def test_time_that_the_coordinator_alone_is_suspended_is_not_the_items(sandbox: Sandbox) -> None:
     limit = 3.0
     sandbox.write_items({"id": "a", "input": {"tasks": {"n1": "wait go"}}})

@@ -182,6 +182,7 @@ def test_pause_takes_effect_at_the_next_node_and_resume_goes_on_from_there(shop:
     ]
 
 
+@pytest.mark.slow
 def test_a_pause_survives_the_death_of_the_run(shop: Workshop) -> None:
     shop.make(a="n2: wait go")
     run = shop.start_run("a")
@@ -270,6 +271,7 @@ def test_a_workstream_that_runs_elsewhere_is_not_run_twice(shop: Workshop) -> No
 # Steps and modes.
 
 
+@pytest.mark.slow
 def test_steps_end_a_run_where_they_end_without_a_pause(shop: Workshop) -> None:
     shop.make(a="x")
     finished = shop.run_graph("a", "--steps", "n1,n2", "--json")
