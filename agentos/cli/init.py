@@ -63,7 +63,8 @@ SETTING_WORDS = {
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _PROVIDERS = """\
-# Other addresses of providers, for a gateway or a proxy. Your keys are sent there.
+# Other addresses of providers, for a gateway or a proxy. Keys are sent there: beyond this machine only if the user's
+# environment names the same address, in AGENTOS_PROVIDERS__GOOGLE__BASE_URL.
 # [providers.google]
 # base_url = "https://gateway.example/gemini"
 """

@@ -165,7 +165,7 @@ def input_keys(compiled: CompiledGraph) -> list[str] | None:
 
 @dataclass(slots=True)
 class Execution:
-    """One item's way through its graph. Iterate `nodes()`; each name is announced before its node runs."""
+    """One item's way through its graph. `run` it once; each node is announced before it runs."""
 
     graph: CompiledGraph
     """Compiled once for all items; this process's own, and this item's from here on."""

@@ -43,6 +43,21 @@ def test_what_a_module_does_on_import_neither_holds_nor_breaks_the_run(sandbox: 
     assert sandbox.outcomes() == {"a": "completed", "b": "completed"}
 
 
+def test_what_native_code_prints_on_import_is_said_once_and_not_by_every_item(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"}, {"id": "b"})
+    source = """
+        import ctypes
+        ctypes.CDLL(None).puts(b"native greeting")
+    """
+
+    done = sandbox.run(graph=write_module(sandbox, "greets.py", source))
+
+    assert done.code == 0, done
+    assert [line for line in done.lines if "native greeting" in line] == [
+        "[COORDINATOR] Warning: while loading the graph: native greeting"
+    ]
+
+
 @pytest.mark.parametrize("name", ["select.py", "json.py", "agentos.py"])
 def test_a_file_may_be_called_like_a_module_that_the_engine_uses(sandbox: Sandbox, name: str) -> None:
     sandbox.write_items({"id": "a"})

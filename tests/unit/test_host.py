@@ -190,7 +190,7 @@ def test_what_c_code_printed_goes_out_before_a_hard_exit() -> None:
 import ctypes, os
 from agentos.workflows.parallel import host
 ctypes.CDLL(None).printf(b"from C")
-host.flush_native_output()
+host.flush_output()
 os._exit(0)
 """
     assert output_of(code) == "from C"
@@ -224,7 +224,7 @@ def test_what_can_be_taken_back_is_as_it_was_afterwards() -> None:
     before = host.adopt_orphans()
     assert host.adopt_orphans(before) is True
     assert host.adopt_orphans(before) is before
-    host.flush_native_output()
+    host.flush_output()
     host.die_with_parent(0)  # What it was: nobody asked for it here.
 
 
@@ -232,7 +232,7 @@ def test_elsewhere_every_function_is_a_plain_no_op(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(host, "IS_LINUX", False)
     host.die_with_parent()
     host.volunteer_for_oom_killer()
-    host.flush_native_output()
+    host.flush_output()
     assert host.adopt_orphans() is False
     assert host.children_of(os.getpid()) == []
     assert host.processes_with("PATH", os.environ.get("PATH", "")) == []

@@ -112,8 +112,13 @@ def test_a_readable_descriptor_calls_its_watcher_until_it_is_unwatched(loop: Loo
 
 
 def test_unwatching_what_nobody_watches_or_what_is_closed_does_nothing(loop: Loop, pipe: Pipe) -> None:
-    loop.unwatch(pipe.read)
+    heard: list[int] = []
+    loop.watch(pipe.read, READ, lambda events: (heard.append(events), loop.stop()))  # type: ignore[func-returns-value]
+    loop.unwatch(pipe.write)
     loop.unwatch(-1)
+    os.write(pipe.write, b"x")
+    loop.run()
+    assert heard == [READ]  # The others are still watched.
 
 
 def test_a_second_watch_replaces_the_first(loop: Loop, pipe: Pipe) -> None:

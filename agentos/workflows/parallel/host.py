@@ -1,4 +1,4 @@
-"""What the operating system gives for a clean end. Linux has all of it; elsewhere each function is a plain no-op."""
+"""What the operating system gives for a clean end. Linux has all of it; elsewhere each function does what it can."""
 
 from __future__ import annotations
 
@@ -31,8 +31,13 @@ def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
         _libc().prctl(_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
 
 
-def flush_native_output() -> None:
-    """What C code printed and the C library still keeps goes out. Standard output only: other files may be locked."""
+def flush_output() -> None:
+    """Everything this process has said so far is on its way, by Python and by native code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A graph may have closed it, or put anything in its place: None, its own object.
+        with suppress(Exception):
+            stream.flush()
+    # What the C library still keeps. Standard output only: other files may be locked.
     if IS_LINUX:
         _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
 

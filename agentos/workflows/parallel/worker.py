@@ -95,7 +95,7 @@ class Channel:
 
     def ask_to_start(self, node: str, finished: list[tuple[str, float]]) -> None:
         """Announce a node and wait until it may run. Output written so far is on its way before the announcement."""
-        _flush()
+        host.flush_output()
         self.send(NodeReady(node=node, finished=finished))
         self._may_proceed.acquire()
         if self.is_stopping:
@@ -174,21 +174,12 @@ def run_worker(control: socket.socket, load: Callable[[], CompiledGraph]) -> Non
     _leave(exit_status)
 
 
-def _flush() -> None:
-    """Everything said so far is on its way, by Python and by native code."""
-    for stream in (sys.stdout, sys.stderr):
-        # A node may have closed it, or put anything in its place: None, its own object.
-        with suppress(Exception):
-            stream.flush()
-    host.flush_native_output()
-
-
 def _leave(exit_status: int) -> None:
     """Not sys.exit: a node's leftover thread must not keep the process."""
     with suppress(BaseException):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         atexit._run_exitfuncs()
-        _flush()
+        host.flush_output()
     os._exit(exit_status)
 
 
@@ -200,7 +191,7 @@ def _end_forked_child(error: BaseException | None) -> NoReturn:
     elif error is not None:
         sys.stderr.write(_safe_traceback(error))
         exit_status = 1
-    _flush()
+    host.flush_output()
     os._exit(exit_status)
 
 

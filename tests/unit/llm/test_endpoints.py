@@ -40,7 +40,9 @@ def test_places_elsewhere_get_no_key_because_a_project_says_so(url: str) -> None
 
 
 def test_a_provider_without_keys_gives_nothing_away() -> None:
-    refuse_unconfirmed({"openai": GATEWAY}, ["google"])
+    unconfirmed = unconfirmed_urls({"openai": GATEWAY}, {})
+    assert unconfirmed == {"openai": GATEWAY}
+    refuse_unconfirmed(unconfirmed, ["google"])
 
 
 def test_what_the_environment_names_as_well_is_confirmed() -> None:

@@ -57,15 +57,8 @@ def _leave() -> None:
     """Not by returning: a thread that the graph's module has started must not keep the process."""
     with suppress(BaseException):
         atexit._run_exitfuncs()
-    _flush()
+    host.flush_output()
     os._exit(0)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # The graph's module may have closed it or put anything in its place.
-        with suppress(Exception):
-            stream.flush()
 
 
 def _loader(settings: dict[str, Any]) -> CompiledGraph:
@@ -141,7 +134,8 @@ class ForkServer:
             self._preload_sdks(calls_models=calls_models)
         else:
             self._graph = None
-        _flush()
+        # Before any fork: what is still kept here would be said again by every worker.
+        host.flush_output()
         # Nothing loaded so far is ever collected, so that a child's collector does not copy the parent's pages.
         gc.collect()
         gc.freeze()
