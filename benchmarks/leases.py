@@ -8,16 +8,16 @@ import random
 import socket
 import time
 
+from agentos.engine.lease_client import SocketBroker
+from agentos.engine.lease_server import KeyDesk
+from agentos.engine.loop import READ, Loop
+from agentos.engine.messages import DownMessage, LineBuffer, decode, encode
 from agentos.errors import ExitCode
 from agentos.events import Event
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.leases import Lease, Succeeded
 from agentos.keys.pool import KeySpec
 from agentos.keys.service import KeyService
-from agentos.workflows.parallel.key_desk import KeyDesk
-from agentos.workflows.parallel.loop import READ, Loop
-from agentos.workflows.parallel.messages import DownMessage, LineBuffer, decode, encode
-from agentos.workflows.parallel.socket_broker import SocketBroker
 from benchmarks.harness import scratch, verdict
 
 PROCESSES = 8

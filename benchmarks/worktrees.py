@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from agentos.workstreams.worktree import Repository
+from agentos.git.worktrees import Repository
 from benchmarks.harness import scratch
 
 COUNT = 20

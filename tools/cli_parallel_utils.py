@@ -14,8 +14,8 @@ from agentos.errors import ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted, Listener
 from agentos.keys.credentials import load_credentials
 from agentos.paths import find_project_dir
-from agentos.reporters.words import counted, duration
-from agentos.run_records import past_durations
+from agentos.records.runs import past_durations
+from agentos.reporters.wording import counted, duration
 from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator, sanitize_identifier
 
 

@@ -17,12 +17,13 @@ from cli_parallel_utils import (
     execute_tasks_parallel,
 )
 
-from agentos.cli import implement, merging
+from agentos.cli import branches as merging
+from agentos.cli import implement
 from agentos.cli.main import guarded
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting.document_paths import document_paths
 from agentos.workflows.drafting.pending import Pending, Wanted
-from agentos.workflows.drafting.places import document_paths
 from agentos.workflows.implementation.pending import WORKFLOW, Choices, find_designs
 
 

@@ -17,12 +17,13 @@ from cli_parallel_utils import (
     execute_tasks_parallel,
 )
 
-from agentos.cli import drafting, issue, lld
+from agentos.cli import issue, lld
+from agentos.cli import run_command as drafting
 from agentos.cli.main import guarded
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting.document_paths import document_paths
 from agentos.workflows.drafting.pending import Pending, Wanted
-from agentos.workflows.drafting.places import document_paths
 
 COMMANDS = {"issue": issue.COMMAND, "lld": lld.COMMAND}
 

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _parser(name: str) -> argparse.ArgumentParser:
     from agentos.cli import issue, lld, main  # noqa: PLC0415  main finds this module by name.
-    from agentos.cli.drafting import add_options  # noqa: PLC0415
+    from agentos.cli.run_command import add_options  # noqa: PLC0415
 
     if name == "agentos":
         return main.build_parser()

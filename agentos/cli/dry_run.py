@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentos.reporters.words import duration
-from agentos.run_records import past_durations
-from agentos.workflows import checkpoint
-from agentos.workflows.batch import Batch
-from agentos.workflows.plan import Item, Plan, input_hash
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.done_notes import Batch
+from agentos.engine.plan import Item, Plan, input_hash
+from agentos.records.runs import past_durations
+from agentos.reporters.wording import duration
 
 
 def show(

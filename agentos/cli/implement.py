@@ -7,7 +7,9 @@ import os
 import sys
 from dataclasses import dataclass, replace
 
-from agentos.cli import drafting, dry_run, merging
+from agentos.cli import branches as merging
+from agentos.cli import dry_run
+from agentos.cli import run_command as drafting
 from agentos.cli.options import (
     SHUTDOWN_HELP,
     add_branch_options,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from agentos.cli.drafting import DraftingCommand, add_options
+from agentos.cli.run_command import DraftingCommand, add_options
 from agentos.workflows.drafting.pending import find_briefs
 
 COMMAND = DraftingCommand(

@@ -104,7 +104,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _cells(row: KeyRow) -> tuple[str, ...]:
-    from agentos.reporters.words import one_line
+    from agentos.reporters.wording import one_line
 
     return (
         row.name,
@@ -178,7 +178,7 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
 
 
 def _check_cells(checked: Checked) -> tuple[str, ...]:
-    from agentos.reporters.words import one_line
+    from agentos.reporters.wording import one_line
 
     return (
         checked.name,

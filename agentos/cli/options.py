@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHUTDOWN_HELP = """\

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from agentos.cli import drafting, implement
+from agentos.cli import implement
+from agentos.cli import run_command as drafting
 from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options
 from agentos.workflows.pipeline.pending import find_items
 

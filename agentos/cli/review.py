@@ -10,9 +10,9 @@ from typing import Any
 from agentos.cli.run import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
-from agentos.reporters.words import listed, one_line
+from agentos.reporters.wording import listed, one_line
+from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
 from agentos.workflows.registry import WORKFLOWS
-from agentos.workflows.waiting import Waiting, give_answer, waiting_items
 
 _ANSWERED = {"approve": "approved", "revise": "to be revised"}
 

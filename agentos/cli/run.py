@@ -12,10 +12,10 @@ from pathlib import Path
 
 from agentos.cli import dry_run
 from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, capped
+from agentos.engine.plan import Item, make_plan, parse_items, select
 from agentos.errors import UsageError
 from agentos.paths import find_project_dir
-from agentos.workflows.parallel import host
-from agentos.workflows.plan import Item, make_plan, parse_items, select
+from agentos.processes import host
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         return dry_run.show(
             plan, workflow, project_dir, parallel=parallel, fresh=arguments.fresh, as_json=arguments.json
         )
-    from agentos.workflows.launch import Launcher, RunRequest  # noqa: PLC0415  A dry run needs none of it.
+    from agentos.launch import Launcher, RunRequest  # noqa: PLC0415  A dry run needs none of it.
 
     request = RunRequest(
         plan=plan,

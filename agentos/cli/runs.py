@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from agentos.errors import ExitCode
 
 if TYPE_CHECKING:
-    from agentos.record_format import RunSummary
+    from agentos.records.format import RunSummary
 
 _UNLIMITED = 1_000_000
 _PRUNE_HELP = "remove ended runs beyond the newest 100 or older than 30 days; unfinished runs are always kept"
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(*, as_json: bool) -> int:
     from agentos.paths import runs_dir
+    from agentos.records.runs import list_runs
     from agentos.reporters.run_tables import list_lines
-    from agentos.run_records import list_runs
 
     runs = list_runs()
     if as_json:
@@ -76,8 +76,8 @@ def _list(*, as_json: bool) -> int:
 def _show(run_id: str, *, as_json: bool) -> int:
     from dataclasses import replace
 
+    from agentos.records.runs import find_run, load_run, read_summary
     from agentos.reporters.run_tables import show_lines
-    from agentos.run_records import find_run, load_run, read_summary
 
     run_dir = find_run(run_id)
     shown = load_run(run_dir)
@@ -93,8 +93,8 @@ def _show(run_id: str, *, as_json: bool) -> int:
 
 
 def _summary_so_far(run_dir: Path) -> RunSummary:
+    from agentos.records.runs import read_audit
     from agentos.reporters.summary import Summary
-    from agentos.run_records import read_audit
 
     summary = Summary()
     for stamped in read_audit(run_dir):
@@ -104,8 +104,8 @@ def _summary_so_far(run_dir: Path) -> RunSummary:
 
 def _follow(run_id: str) -> int:
     from agentos.events import RunEnded
+    from agentos.records.runs import find_run, follow_audit
     from agentos.reporters.console import ConsoleReporter
-    from agentos.run_records import find_run, follow_audit
 
     run_dir = find_run(run_id)
     clock = _RecordClock()
@@ -127,7 +127,7 @@ def _follow(run_id: str) -> int:
 def _prune(*, is_dry: bool) -> int:
     from datetime import UTC, datetime
 
-    from agentos.run_records import prunable, prune
+    from agentos.records.runs import prunable, prune
 
     now = datetime.now(UTC)
     run_ids = [run_dir.name for run_dir in prunable(now)] if is_dry else prune(now)

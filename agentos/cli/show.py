@@ -16,14 +16,14 @@ from agentos.documents.issue import check_issue, parse_issue
 from agentos.documents.lineage import Entry, Lineage
 from agentos.documents.lld import parse_lld
 from agentos.documents.repository import FolderRepository
+from agentos.engine.checkpoints import sqlite as checkpoint
 from agentos.errors import UsageError
-from agentos.record_format import ItemSummary
+from agentos.records.format import ItemSummary
+from agentos.records.runs import load_run, read_audit, read_summary, run_dirs
 from agentos.reporters.summary import Summary
-from agentos.reporters.words import one_line, outcome_words
-from agentos.run_records import load_run, read_audit, read_summary, run_dirs
+from agentos.reporters.wording import one_line, outcome_words
 from agentos.settings import Settings, load_settings
-from agentos.workflows import checkpoint
-from agentos.workflows.drafting.places import document_paths, lineage_dir
+from agentos.workflows.drafting.document_paths import document_paths, lineage_dir
 from agentos.workflows.registry import Workflow, label_of, parse_label
 
 _MOST_RUNS = 100

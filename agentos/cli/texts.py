@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import Any, Final
 
-from agentos.workflows.parallel.terminal_text import clean_block
+from agentos.text.terminal import clean_block
 
 UNLIMITED_COLUMNS: Final = 1_000_000
 

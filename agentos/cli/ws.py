@@ -18,8 +18,8 @@ from agentos.cli.options import (
     add_round_options,
     whole_number,
 )
+from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 from agentos.errors import ExitCode
-from agentos.workflows.parallel.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 
 if TYPE_CHECKING:
     from agentos.workstreams.commands import ProjectWorkstreams

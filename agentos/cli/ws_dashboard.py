@@ -12,7 +12,7 @@ from agentos.cli.texts import window_columns
 from agentos.cli.ws_tables import DASHBOARD_EXPENDABLE, dashboard_rows, fitted, narrowed
 from agentos.errors import ExitCode
 from agentos.paths import runs_dir
-from agentos.run_records import read_audit
+from agentos.records.runs import read_audit
 from agentos.workstreams.commands import Overview, ProjectWorkstreams
 from agentos.workstreams.state import Running
 

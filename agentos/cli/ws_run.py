@@ -13,18 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.cli import dry_run, merging
-from agentos.cli.drafting import choose_models
+from agentos.cli import branches as merging
+from agentos.cli import dry_run
 from agentos.cli.options import capped
 from agentos.cli.run import check_graph_spec, workflow_name
+from agentos.cli.run_command import choose_models
 from agentos.cli.texts import window_columns
 from agentos.cli.ws_tables import result_lines
+from agentos.engine.plan import Plan, make_plan
 from agentos.errors import ExitCode, UsageError
+from agentos.processes import host
 from agentos.settings import load_settings
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.issue.filing import TOKEN_VARIABLES
-from agentos.workflows.parallel import host
-from agentos.workflows.plan import Plan, make_plan
 from agentos.workstreams.batch import Batch, Result
 from agentos.workstreams.commands import ProjectWorkstreams, choose_able
 from agentos.workstreams.registry import this_process
@@ -38,7 +39,7 @@ from agentos.workstreams.stages import (
 from agentos.workstreams.state import Active, Start, Workstream
 
 if TYPE_CHECKING:
-    from agentos.workflows.launch import RunRequest
+    from agentos.launch import RunRequest
 
 
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
@@ -223,7 +224,7 @@ def _request(
     warnings: Sequence[str],
     environment: Mapping[str, str],
 ) -> RunRequest:
-    from agentos.workflows.launch import RunRequest  # noqa: PLC0415  A dry run needs none of it.
+    from agentos.launch import RunRequest  # noqa: PLC0415  A dry run needs none of it.
 
     models = [environment.get(name, "") for name in ("AGENTOS_DRAFTER", "AGENTOS_REVIEWER", "AGENTOS_CODER")]
     return RunRequest(

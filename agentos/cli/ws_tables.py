@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from agentos.reporters.words import duration, one_line, outcome_words
+from agentos.reporters.wording import duration, one_line, outcome_words
 from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Made, Overview, Proposal
 from agentos.workstreams.leases import Lease

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from agentos.codebase.regular_file import read_regular
-from agentos.workstreams.children import run_child
+from agentos.processes.children import run_child
 
 MAX_FILES = 50_000
 MAX_READ_BYTES = 200_000

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
+from agentos.files import PRIVATE_FILE_MODE, create_private, locked, write_private
 from agentos.keys.groups import KeySpec
-from agentos.keys.private_files import PRIVATE_FILE_MODE, create_private, locked, write_private
 from agentos.paths import home_dir
 
 PROVIDERS = ("google", "openai", "anthropic")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentos.keys.private_files import locked, write_private
+from agentos.files import locked, write_private
 from agentos.paths import home_dir
 
 MEMORY_VERSION = 1

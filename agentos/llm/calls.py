@@ -112,7 +112,7 @@ async def agenerate(
 
 async def agenerate(prompt: Prompt, *, output_type: Any = None, **options: Any) -> Reply[Any]:
     """`generate` for async code. Cancelling the task cancels the call; its key goes back at once."""
-    from agentos.llm.beside import run_beside_loop  # noqa: PLC0415 - loads asyncio
+    from agentos.llm.in_thread import run_beside_loop  # noqa: PLC0415 - loads asyncio
 
     request = _request(prompt, output_type, **options)
     place = next_call_place()

@@ -27,7 +27,7 @@ from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelNameError
 from agentos.llm.structured import OutputSchema
 from agentos.llm.types import Completion, Message, Outcome, Request
-from agentos.workstreams.children import ChildResult, kill_with_variable, run_child
+from agentos.processes.children import ChildResult, kill_with_variable, run_child
 
 _CALL_MARK = "AGENTOS_CLI_CALL"
 """Marks every process of one call, so that cancelling finds those that left the group too."""

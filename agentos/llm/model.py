@@ -52,7 +52,7 @@ def current_broker() -> LeaseBroker:
     """The broker that was set; outside a run, one that owns the user's keys itself."""
     if _broker is not None:
         return _broker
-    from agentos.llm.alone import own_broker  # noqa: PLC0415 - a worker never needs it
+    from agentos.llm.local_broker import own_broker  # noqa: PLC0415 - a worker never needs it
 
     return own_broker()
 

@@ -9,7 +9,7 @@ from typing import Any
 from agentos.keys.leases import Usage
 from agentos.llm import pricing, settings
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.minimal import minimal_value
+from agentos.llm.schema_example import minimal_value
 from agentos.llm.types import Completion, Request
 
 

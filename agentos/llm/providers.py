@@ -33,10 +33,10 @@ from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
-from agentos.llm.rehearsal import rehearse
 from agentos.llm.settings import provider_settings
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
+from agentos.llm.warm_up import rehearse
 
 _FILTERED = "the provider's content filter stopped it"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agentos.events import ItemEnded, ItemRetried, ItemStarted, OutputProduced, Stamped, to_record
+from agentos.records.runs import AUDIT_NAME
 from agentos.reporters.item_files import AppendFile, ItemFiles
 from agentos.reporters.sink import Sink
-from agentos.run_records import AUDIT_NAME
 
 
 def item_audit_name(item_id: str) -> str:

@@ -11,9 +11,9 @@ from agentos.events import Event, ItemEnded, OutputProduced, RunEnded, RunStarte
 from agentos.reporters.progress import Progress
 from agentos.reporters.sink import Sink
 from agentos.reporters.summary import Summary, summary_lines
-from agentos.reporters.words import COORDINATOR, LabelOf, dry_run_lines, labels_with, lines
-from agentos.workflows.parallel.output_prefixer import prefix_block
-from agentos.workflows.parallel.terminal_text import clean_block
+from agentos.reporters.wording import COORDINATOR, LabelOf, dry_run_lines, labels_with, lines
+from agentos.text.output_prefixer import prefix_block
+from agentos.text.terminal import clean_block
 
 __all__ = ["ConsoleReporter", "PrintingListener", "Sink", "dry_run_lines", "lines", "wants_colour"]
 

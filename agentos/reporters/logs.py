@@ -28,8 +28,8 @@ from agentos.events import (
     Warned,
 )
 from agentos.reporters.item_files import ItemFiles
-from agentos.reporters.words import counted, duration, one_line, outcome_words
-from agentos.workflows.parallel.terminal_text import clean_block
+from agentos.reporters.wording import counted, duration, one_line, outcome_words
+from agentos.text.terminal import clean_block
 
 
 def log_name(item_id: str) -> str:

@@ -17,8 +17,8 @@ from agentos.events import (
     RunStarted,
     StopRequested,
 )
-from agentos.record_format import INTERRUPTED
-from agentos.reporters.words import LabelOf
+from agentos.records.format import INTERRUPTED
+from agentos.reporters.wording import LabelOf
 
 BAR_WIDTH = 10
 ENDED_BEFORE_ESTIMATE = 2

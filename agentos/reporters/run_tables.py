@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from agentos.record_format import ItemSummary, RunSummary
+from agentos.records.format import ItemSummary, RunSummary
+from agentos.records.runs import Run
 from agentos.reporters.progress import bar
 from agentos.reporters.summary import summary_lines
-from agentos.reporters.words import LabelOf, counted, counts_in_words, duration, labels_with, one_line, outcome_words
-from agentos.run_records import Run
+from agentos.reporters.wording import (
+    LabelOf,
+    counted,
+    counts_in_words,
+    duration,
+    labels_with,
+    one_line,
+    outcome_words,
+)
 
 _RUN_HEADINGS = ("RUN", "STATE", "ENDED", "WORKFLOW", "STARTED", "TIME", "RESULT", "PROJECT")
 _ITEM_HEADINGS = ("ITEM", "OUTCOME", "TIME", "", "REASON")

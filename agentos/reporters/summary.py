@@ -10,9 +10,10 @@ from pathlib import Path
 
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
-from agentos.record_format import INTERRUPTED, ItemSummary, RunSummary
+from agentos.records.format import INTERRUPTED, ItemSummary, RunSummary
+from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
-from agentos.reporters.words import (
+from agentos.reporters.wording import (
     COORDINATOR,
     LabelOf,
     counted,
@@ -23,7 +24,6 @@ from agentos.reporters.words import (
     listed,
     one_line,
 )
-from agentos.run_records import SUMMARY_NAME
 
 LEAST_SPEED_UP = 1.05
 """What is worth telling: below, `1.0 times as fast` says nothing."""

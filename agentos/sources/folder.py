@@ -13,7 +13,7 @@ from agentos.codebase.regular_file import read_regular
 from agentos.documents.markdown import Document, parse
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.sources.item import SourceItem, dependency_ids, natural_key, priority_of, without_padding
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
+from agentos.text.identifiers import sanitize_identifier
 
 MAX_FILE_BYTES = 1_000_000
 _LEADING_NUMBER = re.compile(r"#?0*([0-9]+)(?:[-_. ]|$)")

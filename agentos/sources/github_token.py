@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentos.errors import UsageError
-from agentos.workstreams.children import run_child
+from agentos.processes.children import run_child
 
 DEFAULT_API_URL = "https://api.github.com"
 GH_TIMEOUT_SECONDS = 10.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol
 
-from agentos.llm.minimal import minimal_value
+from agentos.llm.schema_example import minimal_value
 from agentos.testing.quotas import Quota, Refusal
 
 Provider = Literal["google", "openai", "anthropic"]

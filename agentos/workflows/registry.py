@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentos.engine.plan import Plan
 from agentos.errors import UsageError
-from agentos.workflows.parallel import host
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-from agentos.workflows.plan import Plan
+from agentos.processes import host
+from agentos.text.identifiers import sanitize_identifier
 
 if TYPE_CHECKING:
-    from agentos.workflows.launch import RunRequest
+    from agentos.launch import RunRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, par
     if workflow is None:
         known = ", ".join(sorted(WORKFLOWS)) or "none"
         raise UsageError(f"Unknown workflow type {name!r}. Registered: {known}; or give a graph.")
-    from agentos.workflows.launch import RunRequest  # noqa: PLC0415  Names and graphs are needed without an engine.
+    from agentos.launch import RunRequest  # noqa: PLC0415  Names and graphs are needed without an engine.
 
     return RunRequest(
         plan=plan,

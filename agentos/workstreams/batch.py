@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted
+from agentos.git.worktrees import Repository, branch_of
 from agentos.paths import runs_dir
 from agentos.reporters.logs import log_name
 from agentos.workstreams.registry import Registry, this_process
@@ -24,10 +25,9 @@ from agentos.workstreams.state import (
     Running,
     Start,
 )
-from agentos.workstreams.worktree import Repository, branch_of
 
 if TYPE_CHECKING:
-    from agentos.workflows.launch import Launcher, RunRequest
+    from agentos.launch import Launcher, RunRequest
 
 _EXIT_CODES: Final = {
     "failed": ExitCode.ITEM_FAILED,
@@ -115,7 +115,7 @@ class Batch:
 
     def run(self, request: RunRequest) -> ExitCode:
         """Carry the run out. When this returns or raises, no workstream is in this run's hands any more."""
-        from agentos.workflows.launch import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
+        from agentos.launch import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
 
         self._launcher = Launcher(replace(request, hold_node=self.hold), self.listen)
         try:

@@ -9,17 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from agentos.engine.checkpoints import sqlite as checkpoint
 from agentos.errors import UsageError
+from agentos.git.command import Git, GitError
+from agentos.git.provisioning import ProvidedFile, provide_files
+from agentos.git.unsaved_work import Losses
+from agentos.git.worktrees import (
+    Repository,
+    Worktree,
+    branch_of,
+    read_origin,
+    size_on_disk,
+)
 from agentos.paths import checkpoints_dir
 from agentos.settings import Settings
-from agentos.workflows import checkpoint
+from agentos.text.identifiers import sanitize_identifier
+from agentos.workflows.implementation.project_worktree import folder_of, seen_from_top
 from agentos.workflows.implementation.records import record_path
-from agentos.workflows.implementation.workplace import folder_of, seen_from_top
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-from agentos.workstreams.git import Git, GitError
 from agentos.workstreams.leases import Lease, WorkstreamLeases, check_variable
-from agentos.workstreams.losses import Losses
-from agentos.workstreams.provisioning import ProvidedFile, provide_files
 from agentos.workstreams.registry import Registry, refuse_taken
 from agentos.workstreams.state import (
     Completed,
@@ -29,13 +36,6 @@ from agentos.workstreams.state import (
     Workstream,
     next_state,
     select_slugs,
-)
-from agentos.workstreams.worktree import (
-    Repository,
-    Worktree,
-    branch_of,
-    read_origin,
-    size_on_disk,
 )
 
 LONGEST_TEXT: Final = 100_000

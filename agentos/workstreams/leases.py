@@ -7,15 +7,16 @@ import errno
 import json
 import re
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from agentos.errors import UsageError
+from agentos.file_lock import locked
 from agentos.paths import home_dir
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-from agentos.workstreams.filelock import locked
+from agentos.sandbox.passed_on import LIST_VARIABLE
+from agentos.text.identifiers import sanitize_identifier
 from agentos.workstreams.registry import write_whole
 
 DEFAULT_PORTS: Final = range(20_000, 21_000)
@@ -27,8 +28,6 @@ _NOT_FOR_LEASES: Final = re.compile(
     r"(?:AGENTOS|GIT|LD|PYTHON).*|PATH|HOME|SHELL|IFS|ENV|.*(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH_SOCK|COOKIE).*",
     re.IGNORECASE,
 )
-LIST_VARIABLE: Final = "AGENTOS_LEASED_VARIABLES"
-"""Tells a worker which of its variables are leases, for what it starts with a clean environment."""
 # Databases and hosts take no longer names.
 _LONGEST_NAME: Final = 63
 _MOST_NAMESAKES: Final = 1000
@@ -134,11 +133,6 @@ def check_variable(variable: str) -> None:
         raise UsageError(f"{variable!r} cannot name a lease: use a variable's name, like WEB_PORT")
     if _NOT_FOR_LEASES.fullmatch(variable):
         raise UsageError(f"{variable} cannot name a lease: it has a meaning to other programs, or a secret's name")
-
-
-def leased_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables in a worker's environment that are leases of its workstream (pure)."""
-    return tuple(name for name in environment.get(LIST_VARIABLE, "").split(",") if name in environment)
 
 
 def _of(leases: Iterable[Lease], slug: str | None) -> Iterator[Lease]:

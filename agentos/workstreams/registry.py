@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.errors import UsageError
+from agentos.file_lock import locked
+from agentos.git.worktrees import Repository, branch_of
 from agentos.paths import home_dir, project_key
-from agentos.workstreams.filelock import locked
 from agentos.workstreams.state import (
     Active,
     Completed,
@@ -32,7 +33,6 @@ from agentos.workstreams.state import (
     select_slugs,
     status_word,
 )
-from agentos.workstreams.worktree import Repository, branch_of
 
 _VERSION: Final = 1
 

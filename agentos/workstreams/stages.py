@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.documents.approval import Intact, verify_approval
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids, text_hash
-from agentos.workflows import checkpoint
 from agentos.workflows.implementation.pending import design_item, why_implemented
-from agentos.workflows.plan import Item, input_hash
 from agentos.workflows.registry import WORKFLOWS, Workflow
 from agentos.workstreams.state import Workstream
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from agentos.errors import InvalidIdentifier, UsageError
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-from agentos.workstreams.worktree import BRANCH_PREFIX, Worktree
+from agentos.git.worktrees import BRANCH_PREFIX, Worktree
+from agentos.text.identifiers import sanitize_identifier
 
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 

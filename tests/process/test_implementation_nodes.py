@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from designs import Designs, create, replace
 
+from agentos.engine.plan import make_plan
 from agentos.errors import AgentosError, UsageError
+from agentos.git.command import Git
 from agentos.settings import load_settings
 from agentos.workflows.drafting.pending import Wanted
 from agentos.workflows.implementation import branch
@@ -26,8 +28,6 @@ from agentos.workflows.implementation.pending import (
 from agentos.workflows.implementation.records import has_branch, read_record
 from agentos.workflows.pipeline.graph import build as build_pipeline
 from agentos.workflows.pipeline.pending import find_items
-from agentos.workflows.plan import make_plan
-from agentos.workstreams.git import Git
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.workflows.parallel.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
-from agentos.workflows.plan import Item, make_plan
+from agentos.engine.plan import Item, make_plan
+from agentos.engine.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
 
 
 @dataclass(frozen=True)

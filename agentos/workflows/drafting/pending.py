@@ -9,11 +9,11 @@ from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, verify_approval
 from agentos.documents.markdown import parse
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.plan import Item
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import Approval, FolderSource, ItemKind, SourceItem, parse_source, plan_pending
-from agentos.workflows import checkpoint
-from agentos.workflows.plan import Item
 
 _NOT_READY = "needs revision"
 """The status the issue workflow gives an issue that its review did not pass."""

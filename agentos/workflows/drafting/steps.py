@@ -26,7 +26,7 @@ from agentos.documents.verdict import (
 )
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError, generate
 from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting import places
+from agentos.workflows.drafting import document_paths as places
 from agentos.workflows.drafting.prompts import as_data, render
 from agentos.workflows.drafting.state import DraftingState
 

@@ -8,11 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from agentos.codebase.context import build_context
 from agentos.documents.lineage import Lineage
 from agentos.documents.lld import Lld, parse_lld
+from agentos.git.commits import commit_all
+from agentos.git.worktrees import Repository
 from agentos.llm import generate, set_call_context
 from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting.places import lineage_dir
+from agentos.workflows.drafting.document_paths import lineage_dir
 from agentos.workflows.drafting.prompts import as_data, render
 from agentos.workflows.implementation.apply import apply_operations, read_confined
 from agentos.workflows.implementation.branch import AUTHOR, hold_branch, open_repository, rewind
@@ -27,11 +30,8 @@ from agentos.workflows.implementation.file_operations import (
     stated_decisions,
 )
 from agentos.workflows.implementation.project_tests import ProjectTests
+from agentos.workflows.implementation.project_worktree import Workplace, folder_of
 from agentos.workflows.implementation.state import ImplementationState
-from agentos.workflows.implementation.workplace import Workplace, folder_of
-from agentos.workflows.lld.context import build_context
-from agentos.workstreams.commits import commit_all
-from agentos.workstreams.worktree import Repository
 
 WORKFLOW = "implementation"
 _MOST_SHOWN_CHARACTERS = 60_000

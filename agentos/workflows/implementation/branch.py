@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
+from agentos.file_lock import LockBusyError, locked
+from agentos.git.command import GitError
+from agentos.git.commits import Author, commit_all
+from agentos.git.provisioning import provide_files
+from agentos.git.worktrees import BRANCH_PREFIX, Repository, Worktree, branch_of
 from agentos.paths import home_dir, project_key
 from agentos.settings import Settings
-from agentos.workflows.implementation.workplace import seen_from_top
-from agentos.workstreams.commits import Author, commit_all
-from agentos.workstreams.filelock import LockBusyError, locked
-from agentos.workstreams.git import GitError
-from agentos.workstreams.provisioning import provide_files
-from agentos.workstreams.worktree import BRANCH_PREFIX, Repository, Worktree, branch_of
+from agentos.workflows.implementation.project_worktree import seen_from_top
 
 AUTHOR: Final = Author("AgentOS", "agentos@localhost")
 KEPT_REFS: Final = "refs/agentos/kept"

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from agentos.errors import AgentosError
-from agentos.workflows.implementation.test_report import FileCoverage
+from agentos.workflows.implementation.suite_report import FileCoverage
 from agentos.workflows.implementation.untrusted_xml import UntrustedXmlError, read_xml
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

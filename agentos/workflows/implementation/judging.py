@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from agentos.workflows.implementation.test_report import CaseResult, FileCoverage, Outcome, SuiteReport
+from agentos.workflows.implementation.suite_report import CaseResult, FileCoverage, Outcome, SuiteReport
 
 # Exit codes of shells and of pytest that mean: the tests were not run.
 _NOT_RUN_EXIT_CODES: Final = {126: "the command cannot be executed", 127: "the command was not found"}

@@ -23,6 +23,8 @@ from agentos.documents.verdict import (
     unverified,
 )
 from agentos.errors import AgentosError
+from agentos.git.commits import restore, squash
+from agentos.git.worktrees import branch_of
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
 from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation import ending, reports, rounds
@@ -43,13 +45,11 @@ from agentos.workflows.implementation.project_tests import (
     report_data,
     stored_report,
 )
+from agentos.workflows.implementation.project_worktree import Workplace
 from agentos.workflows.implementation.records import Implemented, as_text, record_path
 from agentos.workflows.implementation.state import ImplementationState
-from agentos.workflows.implementation.test_plan import coverage_target, plan_text, planned, with_changes
-from agentos.workflows.implementation.test_report import SuiteReport
-from agentos.workflows.implementation.workplace import Workplace
-from agentos.workstreams.commits import restore, squash
-from agentos.workstreams.worktree import branch_of
+from agentos.workflows.implementation.suite_plan import coverage_target, plan_text, planned, with_changes
+from agentos.workflows.implementation.suite_report import SuiteReport
 
 ALLOW_UNAPPROVED_VARIABLE = "AGENTOS_ALLOW_UNAPPROVED"
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, document_hash, verify_approval
 from agentos.documents.lld import parse_lld
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.plan import Item, Plan, select
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
 from agentos.sources.item import dependency_ids
-from agentos.workflows import checkpoint
+from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.drafting.pending import Pending, Wanted
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
 from agentos.workflows.implementation.records import branch_prefix, has_branch, read_record
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-from agentos.workflows.plan import Item, Plan, select
 
 WORKFLOW = "implementation"
 LABEL_PREFIX = "IMPL-"

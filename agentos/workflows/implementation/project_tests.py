@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agentos.sandbox.bubblewrap import Isolation, Sandbox
+from agentos.sandbox.passed_on import leased_variables
 from agentos.settings import Settings
 from agentos.workflows.implementation.judging import is_test_file
-from agentos.workflows.implementation.sandbox import Isolation, Sandbox
-from agentos.workflows.implementation.test_report import CaseResult, Outcome, SuiteReport
-from agentos.workflows.implementation.test_runner import Pytest, find_python, run_command
-from agentos.workflows.implementation.workplace import Workplace
-from agentos.workstreams.leases import leased_variables
+from agentos.workflows.implementation.project_worktree import Workplace
+from agentos.workflows.implementation.suite_report import CaseResult, Outcome, SuiteReport
+from agentos.workflows.implementation.suite_runner import Pytest, find_python, run_command
 
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing"})
 _TEST_NAME_PARTS = ("_test.", ".test.", "_spec.", ".spec.", "Test.", "Tests.")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
+from agentos.git.worktrees import BRANCH_PREFIX, Repository
 from agentos.sources.github_client import AnswerLostError, GitHubClient, GitHubError, Json
 from agentos.sources.github_token import api_url, find_token
 from agentos.workflows.implementation.branch import KEPT_REFS
 from agentos.workflows.implementation.records import Implemented
-from agentos.workstreams.worktree import BRANCH_PREFIX, Repository
 
 REMOTE: Final = "origin"
 _OWNER_AND_NAME: Final = re.compile(r"[/:](?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?/?$")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentos.paths import home_dir, project_key
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
+from agentos.text.identifiers import sanitize_identifier
 
 _LONGEST_PREFIX = 60
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentos.documents.lld import FileChange, Lld
+from agentos.git.worktrees import BRANCH_PREFIX
+from agentos.sandbox.bubblewrap import Isolation
 from agentos.workflows.implementation.ending import IMPLEMENTED
-from agentos.workflows.implementation.sandbox import Isolation
 from agentos.workflows.implementation.state import ImplementationState
-from agentos.workflows.implementation.test_plan import coverage_target
-from agentos.workstreams.worktree import BRANCH_PREFIX
+from agentos.workflows.implementation.suite_plan import coverage_target
 
 
 def implementation_report(

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import is_test_path
+from agentos.workflows.implementation.project_worktree import Workplace
 from agentos.workflows.implementation.state import ImplementationState
-from agentos.workflows.implementation.test_report import SuiteReport
-from agentos.workflows.implementation.workplace import Workplace
+from agentos.workflows.implementation.suite_report import SuiteReport
 
 _MOST_CASES = 10
 _MOST_CASE_CHARACTERS = 2_000

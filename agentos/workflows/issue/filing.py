@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentos.errors import UsageError
+from agentos.git.command import Git
 from agentos.sources import GitHubSource, parse_source
 from agentos.sources.github import is_repository_name
 from agentos.sources.github_token import api_url, find_token
-from agentos.workstreams.git import Git
 
 FILE_VARIABLE = "AGENTOS_FILE_ISSUES"
 TOKEN_VARIABLES = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos import outputs
+from agentos.codebase.context import build_context
 from agentos.documents.approval import Intact, verify_approval, without_approval
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
@@ -14,12 +15,11 @@ from agentos.errors import AgentosError
 from agentos.settings import load_settings
 from agentos.sources import GitHubSource
 from agentos.workflows.drafting.conclusion import NEEDS_REVISION, conclude
+from agentos.workflows.drafting.document_paths import document_paths
 from agentos.workflows.drafting.graph import max_rounds
-from agentos.workflows.drafting.places import document_paths
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
 from agentos.workflows.issue.filing import is_filing_wanted, repository_name
-from agentos.workflows.lld.context import build_context
 
 _CONTEXT_SHARE = 0.5
 """An issue says what, not how: half the context a design gets is enough."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos import outputs
+from agentos.codebase.context import build_context
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import parse_issue
@@ -14,11 +15,10 @@ from agentos.documents.repository import FolderRepository
 from agentos.errors import AgentosError
 from agentos.settings import load_settings
 from agentos.workflows.drafting.conclusion import conclude
+from agentos.workflows.drafting.document_paths import document_paths
 from agentos.workflows.drafting.graph import max_rounds
-from agentos.workflows.drafting.places import document_paths
 from agentos.workflows.drafting.state import DraftingState
 from agentos.workflows.drafting.steps import Desk, DocumentKind
-from agentos.workflows.lld.context import build_context
 
 _FEWEST_WORDS = 8
 

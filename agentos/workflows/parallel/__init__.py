@@ -6,10 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentos.text.identifiers import sanitize_identifier
+    from agentos.text.output_prefixer import OutputPrefixer
     from agentos.workflows.parallel.coordinator import ParallelCoordinator
     from agentos.workflows.parallel.credential_coordinator import CredentialCoordinator
-    from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-    from agentos.workflows.parallel.output_prefixer import OutputPrefixer
 
 __all__ = ["CredentialCoordinator", "OutputPrefixer", "ParallelCoordinator", "sanitize_identifier"]
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Generic, NotRequired, TypedDict, TypeVar
 
+from agentos.engine import limits
+from agentos.engine.faults import Credentials, with_faults
+from agentos.engine.loop import Loop
+from agentos.engine.plan import Item, make_plan
+from agentos.engine.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
+from agentos.engine.signals import signals_handled
+from agentos.engine.threads import CallEnd, start_call
 from agentos.errors import UsageError
 from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, StopRequested, Warned
 from agentos.paths import find_project_dir
-from agentos.workflows.parallel import limits
-from agentos.workflows.parallel.backends.threads import CallEnd, start_call
-from agentos.workflows.parallel.faults import Credentials, with_faults
-from agentos.workflows.parallel.input_sanitizer import sanitize_identifier
-from agentos.workflows.parallel.loop import Loop
-from agentos.workflows.parallel.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
-from agentos.workflows.parallel.shutdown import signals_handled
-from agentos.workflows.plan import Item, make_plan
+from agentos.text.identifiers import sanitize_identifier
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ class ParallelCoordinator:
     def run(self) -> ProgressReport:
         """Run the items of the `ParallelRunConfig` this coordinator was made with."""
         # The process engine and its reporters load only for those who use it.
-        from agentos.workflows.launch import Launcher  # noqa: PLC0415
+        from agentos.launch import Launcher  # noqa: PLC0415
         from agentos.workflows.registry import request_for  # noqa: PLC0415
 
         if self.config is None:

@@ -1,38 +1,18 @@
-"""Which ids may become part of a file name, and the file name an item's checkpoints get."""
+"""The promised names for identifier rules; the rules are in `agentos.text.identifiers`."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from agentos.engine.checkpoints import sqlite
 from agentos.errors import InvalidIdentifier
-from agentos.paths import checkpoints_dir, find_project_dir
+from agentos.paths import find_project_dir
+from agentos.text.identifiers import sanitize_identifier
 
-MAX_IDENTIFIER_LENGTH = 128
+__all__ = ["build_checkpoint_db_path", "sanitize_identifier", "sanitize_issue_number"]
 
 # With an id of 128 characters and SQLite's "-journal" the file name still fits the usual 255 bytes.
 MAX_WORKFLOW_TYPE_LENGTH = 64
-
-_FORBIDDEN_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
-
-# On Windows `con.log` opens the console: a device name stays one whatever its case and its extension.
-_DEVICE_NAMES = frozenset({"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)})
-
-_SHOWN_LENGTH = 60
-
-
-def sanitize_identifier(value: str) -> str:
-    """Return `value` unchanged if it is safe in a file name on every platform, else raise `InvalidIdentifier`.
-
-    Safe is: 1 to 128 of the ASCII letters, digits, `_` and `-`, and not a device name of Windows.
-    """
-    problem = _problem_with(value)
-    if problem is not None:
-        raise InvalidIdentifier(
-            f"Invalid identifier {_shown(value)}: {problem}; "
-            f"use 1 to {MAX_IDENTIFIER_LENGTH} ASCII letters, digits, '_' or '-'"
-        )
-    return value
 
 
 def sanitize_issue_number(issue_number: str) -> str:
@@ -49,28 +29,8 @@ def build_checkpoint_db_path(workflow_type: str, issue_number: str, project_dir:
     workflow_type = sanitize_identifier(workflow_type)
     if len(workflow_type) > MAX_WORKFLOW_TYPE_LENGTH:
         raise InvalidIdentifier(
-            f"Invalid identifier {_shown(workflow_type)}: a workflow type has at most "
+            f"Invalid identifier {workflow_type[:60]!a}...: a workflow type has at most "
             f"{MAX_WORKFLOW_TYPE_LENGTH} characters; choose a shorter name"
         )
     item_id = sanitize_identifier(issue_number)
-    directory = checkpoints_dir(project_dir or find_project_dir(Path.cwd()))
-    return directory / f"{workflow_type}_workflow_{item_id}.db"
-
-
-def _problem_with(value: str) -> str | None:
-    if not value:
-        return "it is empty"
-    if "/" in value or "\\" in value:
-        return "path separators not allowed"
-    if forbidden := _FORBIDDEN_CHARACTER.search(value):
-        return f"invalid characters ({forbidden.group()!a} at position {forbidden.start() + 1})"
-    if len(value) > MAX_IDENTIFIER_LENGTH:
-        return f"it has {len(value)} characters"
-    if value.lower() in _DEVICE_NAMES:
-        return "Windows reserves this name for a device"
-    return None
-
-
-def _shown(value: str) -> str:
-    """The value as a short line of ASCII: look-alike letters and control characters are seen for what they are."""
-    return ascii(value) if len(value) <= _SHOWN_LENGTH else ascii(value[:_SHOWN_LENGTH]) + "..."
+    return sqlite.path_for(project_dir or find_project_dir(Path.cwd()), workflow_type, item_id)

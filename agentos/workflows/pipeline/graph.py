@@ -12,7 +12,7 @@ from agentos.documents.lineage import Lineage
 from agentos.errors import AgentosError
 from agentos.llm import set_call_context
 from agentos.settings import load_settings
-from agentos.workflows.drafting.places import lineage_dir
+from agentos.workflows.drafting.document_paths import lineage_dir
 from agentos.workflows.implementation.graph import graph as implementation_graph
 from agentos.workflows.lld.graph import graph as lld_graph
 from agentos.workflows.pipeline.state import PipelineState

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from agentos.engine.plan import Item
 from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.workflows.drafting.pending import Pending, Wanted, find_llds
@@ -16,7 +17,6 @@ from agentos.workflows.implementation.pending import (
     without_unmet,
 )
 from agentos.workflows.implementation.records import branch_prefix
-from agentos.workflows.plan import Item
 
 _APPROVED = "already approved"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
+from agentos.files import write_private
 from agentos.keys import credentials as credentials_module
 from agentos.keys.credentials import (
     CredentialSet,
@@ -22,7 +23,6 @@ from agentos.keys.credentials import (
     remove_credential,
 )
 from agentos.keys.pool import KeySpec
-from agentos.keys.private_files import write_private
 
 SECRET = "SENTINEL-abcdefgh"
 

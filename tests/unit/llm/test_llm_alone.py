@@ -14,9 +14,9 @@ from agentos.errors import NoUsableKeyError, QuotaGoneError
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
 from agentos.keys.leases import Abandoned, Lease, QuotaSpent, Rejected, Succeeded
-from agentos.llm import alone
-from agentos.llm.alone import OwnBroker
+from agentos.llm import local_broker as alone
 from agentos.llm.cli_login import with_cli_login
+from agentos.llm.local_broker import OwnBroker
 from agentos.testing.provider_server import Key, ProviderServer, Step
 
 GEMINI = {"provider": "google", "model": "m"}

@@ -26,8 +26,8 @@ from agentos.keys.leases import (
 )
 from agentos.llm import pricing
 from agentos.llm import settings as llm_settings
-from agentos.llm.minimal import minimal_value
 from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure, backoff_seconds
+from agentos.llm.schema_example import minimal_value
 from agentos.llm.settings import LlmSettings, ProviderSettings
 from agentos.llm.types import Outcome, add_usage
 

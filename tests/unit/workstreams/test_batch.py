@@ -10,8 +10,9 @@ import pytest
 
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, ItemStarted, RunEnded
+from agentos.file_lock import LockBusyError
+from agentos.git.worktrees import Repository
 from agentos.workstreams.batch import Batch
-from agentos.workstreams.filelock import LockBusyError
 from agentos.workstreams.registry import Registry, this_process
 from agentos.workstreams.state import (
     Active,
@@ -24,7 +25,6 @@ from agentos.workstreams.state import (
     Start,
     Workstream,
 )
-from agentos.workstreams.worktree import Repository
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
+from agentos.git.worktrees import Repository
+from agentos.sandbox.passed_on import leased_variables
 from agentos.settings import Implementation, Settings
 from agentos.workflows.implementation.project_tests import ProjectTests
-from agentos.workflows.implementation.workplace import Workplace
-from agentos.workstreams.leases import WorkstreamLeases, leased_variables
-from agentos.workstreams.worktree import Repository
+from agentos.workflows.implementation.project_worktree import Workplace
+from agentos.workstreams.leases import WorkstreamLeases
 
 
 @pytest.fixture

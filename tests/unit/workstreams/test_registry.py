@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
+from agentos.git.worktrees import Repository
 from agentos.workstreams.registry import Registry, is_alive, this_process
 from agentos.workstreams.state import (
     Active,
@@ -35,7 +36,6 @@ from agentos.workstreams.state import (
     Start,
     WorktreeMissing,
 )
-from agentos.workstreams.worktree import Repository
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 GitCommand = Callable[..., str]

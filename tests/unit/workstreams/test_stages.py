@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agentos.documents.approval import ApprovalInfo, stamp_approval
+from agentos.engine.checkpoints.sqlite import ItemDatabase, path_for
+from agentos.engine.plan import input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
-from agentos.workflows.checkpoint import ItemDatabase, path_for
-from agentos.workflows.plan import input_hash
 from agentos.workstreams import stages
 from agentos.workstreams.stages import DESIGN, IMPLEMENTATION, Route, choose_route, find_work, graph_items, issue_text
 from agentos.workstreams.state import Workstream

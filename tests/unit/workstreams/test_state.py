@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import InvalidIdentifier, UsageError
+from agentos.git.worktrees import Worktree
 from agentos.workstreams.state import (
     Active,
     Adopted,
@@ -40,7 +41,6 @@ from agentos.workstreams.state import (
     select_slugs,
     status_word,
 )
-from agentos.workstreams.worktree import Worktree
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ME = Owner(1, "10")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
+from agentos.git.worktrees import WouldLoseWorkError
 from agentos.settings import Settings, Workstreams, load_settings
 from agentos.workstreams.commands import LONGEST_TEXT, ProjectWorkstreams, choose_able
 from agentos.workstreams.leases import WorkstreamLeases
 from agentos.workstreams.registry import this_process
 from agentos.workstreams.state import Active, Complete, InvalidTransitionError, Pause, Running, Start, select_slugs
-from agentos.workstreams.worktree import WouldLoseWorkError
 
 GitCommand = Callable[..., str]
 

@@ -1,0 +1,161 @@
+"""Runs of code and their branches: which get in each other's way, which merge cleanly, which are published."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentos.engine.plan import Plan
+from agentos.errors import AgentosError, UsageError
+from agentos.settings import Settings
+from agentos.workflows.implementation.pending import Conflicts
+from agentos.workflows.implementation.records import Implemented, read_record
+
+if TYPE_CHECKING:
+    from agentos.git.worktrees import Repository
+    from agentos.workflows.implementation.publishing import Publication
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRun:
+    """What a run of code was about, as far as its branches are concerned."""
+
+    project_dir: Path
+    settings: Settings
+    titles: Mapping[str, str]
+    """What every chosen item is about, those too that were implemented before."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """What items are to be merged into that have a base of their own."""
+    label_prefix: str = ""
+    pushes: bool = False
+    opens_pull_requests: bool = False
+    is_json: bool = False
+
+    def record(self, item_id: str) -> Implemented | None:
+        return read_record(self.project_dir, item_id)
+
+    def base(self, item_id: str) -> str:
+        return self.bases.get(item_id, self.settings.implementation.base)
+
+
+def titles_of(plan: Plan, skipped: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Titles of a plan's items and of those left out of it because they are implemented."""
+    titles = {item.id: str(item.input["title"]) for item in plan.items}
+    return titles | {item_id: f"LLD-{item_id}" for item_id, why in skipped if why.startswith("implemented")}
+
+
+def overlap_warnings(conflicts: Conflicts, label_prefix: str, *, is_allowed: bool) -> list[str]:
+    """What a run says about items that change the same file."""
+    how = "run at the same time all the same (--allow-overlap)" if is_allowed else "do not run at the same time"
+    return [f"{line}: they {how}" for line in conflicts.words(label_prefix)]
+
+
+def dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
+    """What a dry run says about overlaps, in lines for people."""
+    notes = [f"Overlap: {line}" for line in conflicts.words(label_prefix)]
+    if len(conflicts.merge_order) > 1:
+        notes.append(f"Merge order: {', '.join(f'{label_prefix}{item_id}' for item_id in conflicts.merge_order)}")
+    return notes
+
+
+def dry_run_details(conflicts: Conflicts) -> dict[str, Any]:
+    """The same as fields of a JSON document."""
+    overlaps = [{"items": [each.first, each.second], "files": list(each.files)} for each in conflicts.overlaps]
+    return {"overlaps": overlaps, "merge_order": list(conflicts.merge_order)}
+
+
+def show_overlaps(run: CodeRun, conflicts: Conflicts) -> None:
+    """Remind of files that several of the run's items change: it said so before the items' output."""
+    if lines := [f"Overlap: {line}" for line in conflicts.words(run.label_prefix)]:
+        _say(run, lines)
+
+
+def show_branches(run: CodeRun, merge_order: Sequence[str]) -> None:
+    """Say of every branch that this run's items left whether it merges after those before it."""
+    by_base: dict[str, dict[str, Implemented]] = {}
+    for item_id in merge_order:
+        if record := run.record(item_id):
+            by_base.setdefault(run.base(item_id), {})[item_id] = record
+    for base, records in by_base.items():
+        _say(run, _merge_lines(run, base, records))
+
+
+def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) -> list[str]:
+    from agentos.git.merge_check import check_merges  # noqa: PLC0415
+    from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415  Not for a dry run.
+
+    repository = open_repository(run.project_dir, run.settings)
+    checks = check_merges(repository, base, [record.branch for record in records.values()])
+    into = "the current branch" if base == "HEAD" else base
+    lines = [f"Branches, in an order to merge them into {into}:"]
+    for (item_id, record), check in zip(records.items(), checks, strict=True):
+        if check.is_clean:
+            words = "merges cleanly"
+        elif check.conflicts:
+            words = f"conflicts in {', '.join(check.conflicts)}"
+        else:
+            words = f"not tried: {check.problem}"
+        lines.append(f"  {run.label_prefix}{item_id}  {record.branch}  {words}")
+    return lines
+
+
+def check_publishing(run: CodeRun) -> None:
+    """Raises UsageError when what is asked for could not be done after the run."""
+    if run.pushes or run.opens_pull_requests:
+        from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
+        from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
+
+        repository = open_repository(run.project_dir, run.settings)
+        publishing.check_remote(repository, opens_pull_requests=run.opens_pull_requests)
+
+
+def publish_all(run: CodeRun) -> None:
+    """Push and open pull requests, if asked to, for every chosen item that is implemented, in this run or before."""
+    if not (run.pushes or run.opens_pull_requests):
+        return
+    from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
+    from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
+    from agentos.workflows.implementation.project_worktree import folder_of  # noqa: PLC0415
+
+    repository = open_repository(run.project_dir, run.settings)
+    folder = folder_of(run.project_dir, repository)
+    reports_dir = f"{folder}/{run.settings.documents.reports_dir}".lstrip("/")
+    problems: list[AgentosError] = []
+    for item_id, title in run.titles.items():
+        record = run.record(item_id)
+        if record is None:
+            continue
+        publication = publishing.Publication(item_id, record.title or title, record)
+        try:
+            _say(run, _published(run, repository, publication, reports_dir))
+        except UsageError:
+            raise
+        except AgentosError as problem:
+            # One branch that cannot be published is no reason to keep the others back.
+            problems.append(problem)
+    if problems:
+        raise AgentosError(" ".join(str(problem) for problem in problems))
+
+
+def _published(run: CodeRun, repository: Repository, publication: Publication, reports_dir: str) -> list[str]:
+    """Publish one branch. What was done, in words."""
+    from agentos.workflows.implementation import publishing  # noqa: PLC0415
+
+    branch = publication.record.branch
+    if run.opens_pull_requests and (address := publishing.closed_pull_request(repository, publication)):
+        return [f"  {branch} had the pull request {address}, which is closed: not opened again"]
+    publishing.push(repository, publication)
+    lines = [f"  {branch} is pushed"]
+    if run.opens_pull_requests:
+        address = publishing.open_pull_request(repository, publication, reports_dir)
+        lines.append(f"  {branch} has the pull request {address}")
+    return lines
+
+
+def _say(run: CodeRun, lines: list[str]) -> None:
+    stream = sys.stderr if run.is_json else sys.stdout
+    stream.write("\n".join(lines) + "\n")
+    stream.flush()

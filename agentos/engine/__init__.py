@@ -1,0 +1,1 @@
+"""Runs any LangGraph graph over many items. Knows no document, no git, no model."""

@@ -1,0 +1,1 @@
+"""Workers forked from a server that has loaded the graph."""

@@ -1,0 +1,523 @@
+"""The coordinator's side of worker processes: their sockets, their output, their end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentos.engine.backends.forkserver import server as forkserver
+from agentos.engine.loop import READ, WRITE, Loop, Timer
+from agentos.engine.messages import (
+    DownMessage,
+    ItemDone,
+    ItemFailed,
+    ItemStopped,
+    LineBuffer,
+    NodeReady,
+    StartItem,
+    UpMessage,
+    decode,
+    encode,
+)
+from agentos.keys.redaction import Redactor, StreamRedactor, redact_record
+from agentos.processes import host
+from agentos.text.output_prefixer import LineAssembler
+from agentos.text.terminal import clean_block
+
+RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
+_servers: set[int] = set()
+"""Fork servers of this program's runs: it may have several at once, each on a thread of its own."""
+_PROMPT_SECONDS = 0.2
+"""How long a line without its newline waits before it is shown: it may be a prompt."""
+_READ_BYTES = 1 << 18
+_PIPE_BYTES = 1 << 20
+_PROMPT_TURNS = 10
+"""A worker that wants the processor gets this many times as long: the rest of its line may be coming."""
+_ORDERED = (NodeReady, ItemDone, ItemFailed, ItemStopped)
+"""Messages that people see among the lines of output, each at its place."""
+_MOST_AT_ONCE = 1 << 22
+"""At most this much output of one worker in one turn of the loop, so that others get theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFailed:
+    """The graph could not be loaded; nothing was started."""
+
+    message: str
+    traceback: str
+    is_usage: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerExit:
+    """A worker is gone, with everything it started."""
+
+    code: int | None
+    """Exit status, or the negative signal number; None when the fork server was lost with it."""
+    leaked: tuple[int, ...] = ()
+
+
+class WorkerEvents(Protocol):
+    """What the coordinator hears. All calls come from the loop."""
+
+    def server_ready(self, input_keys: list[str] | None) -> None: ...
+    def server_failed(self, failure: ServerFailed) -> None: ...
+    def server_lost(self) -> None: ...
+    def server_said(self, block: bytes) -> None: ...
+    def worker_started(self, item_id: str, pid: int) -> None: ...
+    def worker_said(self, item_id: str, message: UpMessage) -> None: ...
+    def worker_wrote(self, item_id: str, block: bytes) -> None: ...
+    def worker_gone(self, item_id: str, end: WorkerExit) -> None: ...
+
+
+@dataclass(slots=True)
+class _Worker:
+    item_id: str
+    control: socket.socket
+    output_fd: int
+    redactor: StreamRedactor
+    pid: int | None = None
+    kill_wanted: bool = False
+    lines: LineBuffer = field(default_factory=LineBuffer)
+    assembler: LineAssembler = field(default_factory=LineAssembler)
+    unsent: bytearray = field(default_factory=bytearray)
+    prompt_timer: Timer | None = None
+    prompt_turns: int = 0
+    held: list[UpMessage] = field(default_factory=list)
+    """Messages that wait for a slow reader to take what was written before them."""
+    unread_before_held: int = 0
+    """How much of that is still in the pipe, in bytes."""
+    held_exit: WorkerExit | None = None
+
+
+class ProcessBackend:
+    """One fork server, and one process an item."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        events: WorkerEvents,
+        *,
+        graph: str,
+        search_dir: Path,
+        run_id: str,
+        fork: bool,
+        environment: Mapping[str, str],
+        preload_providers: Sequence[str] = (),
+        key_providers: Sequence[str] = (),
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._loop = loop
+        self._events = events
+        self._run_id = run_id
+        self._redactor = redactor or Redactor(())
+        self._environment = dict(environment) | {RUN_ID_VARIABLE: run_id}
+        self._settings = {
+            "graph": graph,
+            "search_dir": str(search_dir),
+            "fork": fork,
+            "coordinator_pid": os.getpid(),
+            "preload_providers": list(preload_providers),
+            "key_providers": list(key_providers),
+        }
+        self._workers: dict[str, _Worker] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._first_server_pid = 0
+        self._adopted_before = False
+        self._server: socket.socket | None = None
+        self._server_output = -1
+        self._server_redactor = StreamRedactor(self._redactor)
+        self._server_assembler = LineAssembler()
+        self._is_paused = False
+        self._may_hold = True
+        self._is_loaded = False
+
+    def launch(self) -> None:
+        """Start the fork server. It says `server_ready` or `server_failed` when it has loaded the graph."""
+        self._is_loaded = False
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        output_read, output_write = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                forkserver.command(theirs.fileno(), self._settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output_write,
+                stderr=output_write,
+                pass_fds=(theirs.fileno(),),
+                env=self._environment,
+                # Its own session: Ctrl+C, a closing terminal or a kill of our group must not reach it.
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+            os.close(output_write)
+        _servers.add(self._process.pid)
+        if not self._first_server_pid:
+            self._first_server_pid = self._process.pid
+            # What workers leave behind goes to the fork server; when that is killed, to us.
+            self._adopted_before = host.adopt_orphans()
+        ours.setblocking(False)
+        self._server = ours
+        self._server_output = output_read
+        os.set_blocking(output_read, False)
+        self._loop.watch(ours.fileno(), READ, self._hear_server)
+        self._loop.watch(output_read, READ, self._read_server_output)
+
+    def start(self, message: StartItem, claims_fd: int) -> None:
+        """Make a process for the item and hand it over."""
+        assert self._server is not None
+        ours, theirs = socket.socketpair()
+        output_read, output_write = os.pipe()
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(output_write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        ours.setblocking(False)
+        os.set_blocking(output_read, False)
+        worker = _Worker(message.item_id, ours, output_read, StreamRedactor(self._redactor))
+        self._workers[message.item_id] = worker
+        request = json.dumps({"kind": "start", "item_id": message.item_id}).encode()
+        try:
+            socket.send_fds(self._server, [request], [theirs.fileno(), output_write, claims_fd])
+        except OSError:
+            pass  # The server is dying: its loss is heard on its socket, and this item with it.
+        finally:
+            theirs.close()
+            os.close(output_write)
+        self._loop.watch(ours.fileno(), READ, lambda events: self._serve_control(worker, events))
+        if not self._is_paused:
+            self._watch_output(worker)
+        self.send(message.item_id, message)
+
+    def send(self, item_id: str, message: DownMessage) -> None:
+        worker = self._workers.get(item_id)
+        if worker is not None:
+            worker.unsent += encode(message)
+            self._push_control(worker)
+
+    def kill(self, item_id: str) -> None:
+        worker = self._workers.get(item_id)
+        if worker is None:
+            return
+        worker.kill_wanted = True
+        if worker.pid is not None:
+            self._ask_server({"kind": "kill", "pid": worker.pid})
+
+    def signal_all(self, signal_number: int) -> None:
+        """For suspend and continue: every worker and its group."""
+        for worker in self._workers.values():
+            if worker.pid is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(worker.pid, signal_number)
+
+    def pause_output(self) -> None:
+        """The reader is slow: workers wait in their writes and at their next node until `resume_output`."""
+        self._is_paused = True
+        for worker in self._workers.values():
+            self._loop.unwatch(worker.output_fd)
+
+    def resume_output(self) -> None:
+        self._is_paused = False
+        for worker in list(self._workers.values()):
+            self._watch_output(worker)
+            self._wait_for_rest_of_line(worker)
+            self._deliver(worker)
+            # What was delivered may have been too much for the reader again.
+            if self._is_paused:
+                return
+
+    def stop_holding(self) -> None:
+        """From here on what workers say counts at once, however slow the reader is: the run is stopping."""
+        self._may_hold = False
+        for worker in list(self._workers.values()):
+            self._deliver(worker)
+
+    def close(self) -> None:
+        """Nothing of this run stays alive behind this call."""
+        if self._server is not None:
+            self._loop.unwatch(self._server.fileno())
+            self._server.close()
+            self._server = None
+        if self._process is not None:
+            try:
+                # One that still loads the graph does not listen yet, and may never.
+                self._process.wait(timeout=4 if self._is_loaded else 0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                self._sweep()
+            _servers.discard(self._process.pid)
+            self._process = None
+        if self._first_server_pid:
+            host.adopt_orphans(self._adopted_before)
+        if self._server_output >= 0:
+            self._loop.unwatch(self._server_output)
+            os.close(self._server_output)
+            self._server_output = -1
+        for worker in list(self._workers.values()):
+            self._forget(worker)
+
+    # What the fork server says.
+
+    def _ask_server(self, request: dict[str, Any]) -> None:
+        if self._server is not None:
+            with suppress(OSError):
+                self._server.send(json.dumps(request).encode())
+
+    def _hear_server(self, _events: int) -> None:
+        while self._server is not None:
+            try:
+                data = self._server.recv(1 << 20)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._server_gone()
+                return
+            self._take_fact(json.loads(data))
+
+    def _take_fact(self, fact: dict[str, Any]) -> None:
+        match fact.pop("kind"):
+            case "ready":
+                self._is_loaded = True
+                self._events.server_ready(fact["input_keys"])
+            case "failed":
+                self._read_server_output(0)
+                self._events.server_failed(ServerFailed(**redact_record(fact, self._redactor)))
+            case "started":
+                self._started(fact["item_id"], fact["pid"])
+            case "not_started":
+                worker = self._workers.get(fact["item_id"])
+                if worker is not None:
+                    self._events.worker_wrote(worker.item_id, f"no process: {fact['message']}\n".encode())
+                    self._end(worker, WorkerExit(code=71))
+            case "exited":
+                worker = self._workers.get(fact["item_id"])
+                if worker is not None:
+                    self._end(worker, WorkerExit(code=fact["code"], leaked=tuple(fact["leaked"])))
+
+    def _started(self, item_id: str, pid: int) -> None:
+        worker = self._workers.get(item_id)
+        if worker is None:
+            return
+        worker.pid = pid
+        if worker.kill_wanted:
+            self.kill(item_id)
+        self._events.worker_started(item_id, pid)
+
+    def _server_gone(self) -> None:
+        """Killed from outside. The kernel has ended its workers; their children are ours to end."""
+        assert self._server is not None
+        self._loop.unwatch(self._server.fileno())
+        self._server.close()
+        self._server = None
+        if self._process is not None:
+            self._process.wait()
+            _servers.discard(self._process.pid)
+            self._process = None
+        self._read_server_output(0)
+        self._sweep()
+        self._events.server_lost()
+        for worker in list(self._workers.values()):
+            self._end(worker, WorkerExit(code=None))
+
+    def _sweep(self) -> None:
+        """The last resort: every process that was started with this run's id, and those that came to us."""
+        deadline = time.monotonic() + 2.0
+        while time.monotonic() < deadline:
+            left = {*host.processes_with(RUN_ID_VARIABLE, self._run_id), *self._orphans()}
+            if not left:
+                return
+            for pid in left:
+                host.kill_quietly(pid)
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.005)
+
+    def _orphans(self) -> list[int]:
+        """Workers have sessions of their own: a child of ours in another one is not from this program's code."""
+        ours = host.children_of(os.getpid(), newer_than=self._first_server_pid)
+        return [p for p in ours if p not in _servers and host.session_of(p) not in (None, os.getsid(0))]
+
+    def _read_server_output(self, _events: int) -> None:
+        while self._server_output >= 0:
+            try:
+                data = os.read(self._server_output, _READ_BYTES)
+            except BlockingIOError:
+                return
+            if data:
+                block = self._server_assembler.feed(self._server_redactor.feed(data))
+            else:
+                block = self._server_assembler.feed(self._server_redactor.flush()) + self._server_assembler.finish()
+            if block:
+                self._events.server_said(self._redactor.redact(clean_block(block, keep_colour=False)))
+            if not data:
+                self._loop.unwatch(self._server_output)
+                os.close(self._server_output)
+                self._server_output = -1
+
+    # What workers say and write.
+
+    def _serve_control(self, worker: _Worker, events: int) -> None:
+        if events & WRITE:
+            self._push_control(worker)
+        if events & READ:
+            self._read_control(worker)
+
+    def _push_control(self, worker: _Worker) -> None:
+        try:
+            while worker.unsent:
+                del worker.unsent[: worker.control.send(worker.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            worker.unsent.clear()  # It is gone; its end is on the way.
+        if worker.control.fileno() >= 0:
+            wanted = READ | WRITE if worker.unsent else READ
+            self._loop.watch(worker.control.fileno(), wanted, lambda events: self._serve_control(worker, events))
+
+    def _read_control(self, worker: _Worker) -> None:
+        while worker.control.fileno() >= 0:
+            try:
+                data = worker.control.recv(_READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._loop.unwatch(worker.control.fileno())
+                return
+            try:
+                lines = worker.lines.feed(data)
+                messages: list[Any] = [decode(line) for line in lines]
+            except ValueError:
+                # Only our own code writes there: a node that found the descriptor is not to be trusted further.
+                self._loop.unwatch(worker.control.fileno())
+                self.kill(worker.item_id)
+                return
+            for message in messages:
+                self._hear(worker, message)
+
+    def _hear(self, worker: _Worker, message: UpMessage) -> None:
+        """What a worker wrote before such a message is shown before it, so both wait for a slow reader."""
+        if not isinstance(message, _ORDERED):
+            self._events.worker_said(worker.item_id, message)
+            return
+        worker.held.append(message)
+        worker.unread_before_held = _bytes_waiting(worker.output_fd)
+        self._deliver(worker)
+
+    def _deliver(self, worker: _Worker) -> None:
+        """Hand over what the worker's messages waited with, if it is their turn."""
+        if worker.held:
+            self._read_output(worker, at_least=0 if self._may_hold else worker.unread_before_held)
+            if worker.unread_before_held and self._may_hold:
+                return
+            self._hand_over_held(worker)
+        if worker.held_exit is not None:
+            self._end(worker, worker.held_exit)
+
+    def _hand_over_held(self, worker: _Worker) -> None:
+        messages, worker.held = worker.held, []
+        if messages:
+            self._show_unfinished(worker)
+        for message in messages:
+            self._events.worker_said(worker.item_id, message)
+
+    def _watch_output(self, worker: _Worker) -> None:
+        if worker.output_fd >= 0:
+            self._loop.watch(worker.output_fd, READ, lambda _events: self._read_output(worker))
+
+    def _read_output(self, worker: _Worker, *, at_least: int = 0, to_the_end: bool = False) -> None:
+        """`at_least` bytes that are known to be there, or all of it, even if the reader is slow."""
+        if self._is_paused and not (at_least or to_the_end):
+            return
+        taken = 0
+        while worker.output_fd >= 0 and (taken < _MOST_AT_ONCE or to_the_end):
+            try:
+                data = os.read(worker.output_fd, _READ_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                self._close_output(worker)
+                break
+            taken += len(data)
+            self._show(worker, worker.assembler.feed(worker.redactor.feed(data)))
+            if self._is_paused and taken >= at_least and not to_the_end:
+                break
+        if taken:
+            worker.unread_before_held = max(0, worker.unread_before_held - taken)
+            self._wait_for_rest_of_line(worker)
+
+    def _show(self, worker: _Worker, block: bytes) -> None:
+        if block:
+            # Again, because the control sequences that may have stood inside of a secret are gone now.
+            cleaned = self._redactor.redact_coloured(clean_block(block, keep_colour=True))
+            self._events.worker_wrote(worker.item_id, cleaned)
+
+    def _wait_for_rest_of_line(self, worker: _Worker) -> None:
+        if worker.prompt_timer is not None:
+            worker.prompt_timer.cancel()
+            worker.prompt_timer = None
+        worker.prompt_turns = 0
+        if worker.assembler.has_partial or worker.redactor.is_holding:
+            worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_prompt(worker))
+
+    def _show_prompt(self, worker: _Worker) -> None:
+        """A line whose end does not come is shown as it is, unless its end is only kept from coming."""
+        if self._is_paused or _bytes_waiting(worker.output_fd):
+            return  # Reading goes on, and starts the wait anew.
+        worker.prompt_turns += 1
+        if worker.pid and worker.prompt_turns < _PROMPT_TURNS and host.is_runnable(worker.pid):
+            worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_prompt(worker))
+            return
+        self._show_unfinished(worker)
+
+    def _show_unfinished(self, worker: _Worker) -> None:
+        lines = worker.assembler.feed(worker.redactor.flush_partial())
+        self._show(worker, lines + worker.assembler.flush_partial())
+
+    def _close_output(self, worker: _Worker) -> None:
+        if worker.output_fd >= 0:
+            self._loop.unwatch(worker.output_fd)
+            os.close(worker.output_fd)
+            worker.output_fd = -1
+
+    def _end(self, worker: _Worker, end: WorkerExit) -> None:
+        """Everything it said and wrote comes first; nobody is left who could add to it."""
+        worker.held_exit = None
+        self._read_control(worker)
+        if self._is_paused and self._may_hold:
+            worker.held_exit = end
+            return
+        self._read_output(worker, to_the_end=True)
+        self._show(worker, worker.assembler.feed(worker.redactor.flush()) + worker.assembler.finish())
+        self._hand_over_held(worker)
+        self._forget(worker)
+        self._events.worker_gone(worker.item_id, end)
+
+    def _forget(self, worker: _Worker) -> None:
+        self._workers.pop(worker.item_id, None)
+        if worker.prompt_timer is not None:
+            worker.prompt_timer.cancel()
+        if worker.control.fileno() >= 0:
+            self._loop.unwatch(worker.control.fileno())
+            worker.control.close()
+        self._close_output(worker)
+
+
+def _bytes_waiting(descriptor: int) -> int:
+    """How much is in a pipe, unread."""
+    if descriptor < 0:
+        return 0
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)

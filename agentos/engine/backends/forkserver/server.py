@@ -1,0 +1,352 @@
+"""The fork server: loads the graph once, makes one fresh process an item, and leaves nothing behind.
+
+It runs no item itself, so it always answers. Workers are its children and orphans of workers become its children: it
+sees every process of the run end, and when the coordinator's socket closes, for whatever reason, it ends them all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentos.errors import UsageError
+from agentos.processes import host
+
+if TYPE_CHECKING:
+    from agentos.engine.graph import CompiledGraph
+
+SPAWN_FLAG = "--worker"
+_KILL_DEADLINE_SECONDS = 3.0
+_LEAVING_SECONDS = 0.2
+_MOST_MESSAGE_CHARACTERS = 2_000
+_MOST_TRACE_CHARACTERS = 10_000
+
+
+def main(arguments: list[str]) -> None:
+    """`forkserver CONTROL_FD SETTINGS` serves; `forkserver --worker CONTROL_FD CLAIMS_FD SETTINGS` is a worker."""
+    if arguments[0] == SPAWN_FLAG:
+        _spawned_worker(int(arguments[1]), int(arguments[2]), json.loads(arguments[3]))
+        return
+    # Loading makes many objects and hardly any garbage: collecting as it goes is a tenth of its time.
+    gc.disable()
+    # Until the loop below watches the socket, the kernel does: an import may hang or never return.
+    host.die_with_parent()
+    control = socket.socket(fileno=int(arguments[0]))
+    settings = json.loads(arguments[1])
+    if os.getppid() != settings["coordinator_pid"]:
+        return
+    host.adopt_orphans()
+    ForkServer(control, settings).run()
+    _leave()
+
+
+def _leave() -> None:
+    """Not by returning: a thread that the graph's module has started must not keep the process."""
+    with suppress(BaseException):
+        atexit._run_exitfuncs()
+    host.flush_output()
+    os._exit(0)
+
+
+def _loader(settings: dict[str, Any]) -> CompiledGraph:
+    from agentos.engine.graph import load_graph  # noqa: PLC0415  LangGraph takes most of a second.
+
+    return load_graph(settings["graph"], Path(settings["search_dir"]))
+
+
+def _spawned_worker(control_fd: int, claims_fd: int, settings: dict[str, Any]) -> None:
+    from agentos.engine.worker import run_worker  # noqa: PLC0415  Only this process needs it.
+
+    host.die_with_parent()
+    host.adopt_orphans()
+    host.volunteer_for_oom_killer()
+    _keep_from_children(control_fd, claims_fd)
+    run_worker(socket.socket(fileno=control_fd), lambda: _loader(settings))
+
+
+class ForkServer:
+    """Requests come over one SEQPACKET socket, descriptors with them; facts go back the same way."""
+
+    def __init__(self, control: socket.socket, settings: dict[str, Any]) -> None:
+        self._control = control
+        self._settings = settings
+        self._workers: dict[int, str] = {}
+        self._beyond_reach: set[int] = set()
+        self._graph: CompiledGraph | None = None
+        self._child_signal_read, self._child_signal_write = os.pipe()
+
+    def run(self) -> None:
+        if not self._preload():
+            return
+        os.set_blocking(self._child_signal_read, False)
+        os.set_blocking(self._child_signal_write, False)
+        signal.set_wakeup_fd(self._child_signal_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # Whoever started us, or the graph's module, may have blocked it, and what workers stop by.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        # From here on the socket tells us of the coordinator's death, and we have workers to end before our own.
+        host.die_with_parent(0)
+        if os.getppid() != self._settings["coordinator_pid"]:
+            return
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(self._child_signal_read, selectors.EVENT_READ)
+            self._serve(selector)
+        self._end_everything()
+
+    def _serve(self, selector: selectors.BaseSelector) -> None:
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is self._control:
+                    if not self._take_request():
+                        return
+                else:
+                    os.read(self._child_signal_read, 4096)
+                    if not self._reap():
+                        return
+
+    def _preload(self) -> bool:
+        try:
+            self._graph = _loader(self._settings)
+            calls_models = "agentos.llm" in sys.modules
+            from agentos.engine import graph, worker  # noqa: F401, PLC0415  For the workers to find.
+
+            graph.warm_up()
+            keys = graph.input_keys(self._graph)
+        except BaseException as error:
+            self._send("failed", is_usage=isinstance(error, UsageError), **_words(error))
+            return False
+        if self._settings["fork"]:
+            self._preload_sdks(calls_models=calls_models)
+        else:
+            self._graph = None
+        # Before any fork: what is still kept here would be said again by every worker.
+        host.flush_output()
+        # Nothing loaded so far is ever collected, so that a child's collector does not copy the parent's pages.
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        self._send("ready", input_keys=keys)
+        return True
+
+    def _preload_sdks(self, *, calls_models: bool) -> None:
+        """Seconds of imports, once instead of in every worker. Only for providers that are going to be called."""
+        providers = self._settings["preload_providers"] or (self._settings["key_providers"] if calls_models else [])
+        if providers:
+            from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
+
+            # An SDK that is missing or broken is the business of the call that needs it.
+            with suppress(Exception):
+                preload(tuple(providers))
+
+    def _send(self, kind: str, **data: Any) -> bool:
+        try:
+            self._control.send(json.dumps({"kind": kind, **data}).encode())
+        except OSError:
+            return False
+        return True
+
+    def _take_request(self) -> bool:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
+        except OSError:
+            return False
+        if not data:
+            return False
+        request = json.loads(data)
+        if request["kind"] == "start":
+            self._start(request["item_id"], descriptors)
+        elif request["kind"] == "kill" and request["pid"] in self._workers:
+            # Its descendants come to us when it is gone, and are ended then.
+            host.kill_quietly(request["pid"])
+        return True
+
+    def _start(self, item_id: str, descriptors: list[int]) -> None:
+        make: Callable[[list[int]], int] = self._fork if self._settings["fork"] else self._spawn
+        try:
+            pid = make(descriptors)
+        except OSError as error:
+            self._send("not_started", item_id=item_id, message=str(error))
+            return
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._workers[pid] = item_id
+        self._send("started", item_id=item_id, pid=pid)
+
+    def _fork(self, descriptors: list[int]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become_worker(descriptors)
+            except BaseException:
+                # A bug, or a folder that is gone: the item's log is where people look.
+                traceback.print_exc()
+            finally:
+                os._exit(70)
+        return pid
+
+    def _become_worker(self, descriptors: list[int]) -> None:
+        control_fd, output_fd, claims_fd = descriptors
+        server_pid = os.getppid()
+        host.die_with_parent()
+        if os.getppid() != server_pid:
+            os._exit(70)
+        os.setsid()
+        host.adopt_orphans()
+        host.volunteer_for_oom_killer()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(self._child_signal_read)
+        os.close(self._child_signal_write)
+        self._control.close()
+        _use_as_output(output_fd)
+        _keep_from_children(control_fd, claims_fd)
+        from agentos.engine.worker import run_worker  # noqa: PLC0415  Loaded before the fork.
+
+        graph = self._graph
+        assert graph is not None
+        run_worker(socket.socket(fileno=control_fd), lambda: graph)
+
+    def _spawn(self, descriptors: list[int]) -> int:
+        control_fd, output_fd, claims_fd = descriptors
+        arguments = [SPAWN_FLAG, str(control_fd), str(claims_fd), json.dumps(self._settings)]
+        process = subprocess.Popen(
+            [*_python(), "-m", __spec__.name, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output_fd,
+            stderr=output_fd,
+            pass_fds=(control_fd, claims_fd),
+            start_new_session=True,
+        )
+        process.returncode = 0  # We reap by pid; keep Popen from warning about a child it has not waited for.
+        return process.pid
+
+    def _reap(self) -> bool:
+        """Collect ended workers, end what they left, and report. False: the coordinator is gone."""
+        ended: list[tuple[int, int]] = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid in self._workers:
+                ended.append((pid, os.waitstatus_to_exitcode(status)))
+        if not ended:
+            return True
+        leaked = self._end_orphans(newer_than=min(pid for pid, _ in ended))
+        is_heard = True
+        for pid, code in ended:
+            item_id = self._workers.pop(pid)
+            is_heard &= self._send("exited", item_id=item_id, pid=pid, code=code, leaked=leaked)
+            leaked = []
+        return is_heard
+
+    def _end_orphans(self, newer_than: int = 0) -> list[int]:
+        """Workers keep their own orphans: a child of ours that is no worker was left by one that is gone."""
+        ended: list[int] = []
+        began = time.monotonic()
+        while orphans := self._orphans(newer_than):
+            waited = time.monotonic() - began
+            if waited > _KILL_DEADLINE_SECONDS:
+                # Stuck in the kernel, or a setuid program that is not ours to end: nobody waits for it again.
+                self._beyond_reach.update(orphans)
+                break
+            for pid in orphans:
+                is_leaving = _ends_by_itself(pid)
+                if _has_ended(pid) or (is_leaving and waited < _LEAVING_SECONDS):
+                    continue
+                if not is_leaving and pid not in ended:
+                    ended.append(pid)
+                host.kill_quietly(pid)
+            time.sleep(0.001)
+        return ended
+
+    def _orphans(self, newer_than: int) -> list[int]:
+        known = self._workers.keys() | self._beyond_reach
+        return [pid for pid in host.children_of(os.getpid(), newer_than=newer_than) if pid not in known]
+
+    def _end_everything(self) -> None:
+        for pid in self._workers:
+            host.kill_quietly(pid)
+        for pid in self._workers:
+            _wait_for(pid)
+        self._workers.clear()
+        self._end_orphans()
+
+
+def _words(error: BaseException) -> dict[str, str]:
+    """What a packet can carry, even of an error that cannot be shown."""
+    try:
+        text, trace = str(error), traceback.format_exc()
+    except BaseException:
+        text, trace = "(its text cannot be shown)", "".join(traceback.format_tb(error.__traceback__))
+    message = text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
+    return {"message": message[:_MOST_MESSAGE_CHARACTERS], "traceback": trace[-_MOST_TRACE_CHARACTERS:]}
+
+
+def _has_ended(pid: int) -> bool:
+    """Collects it if it has."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def _ends_by_itself(pid: int) -> bool:
+    """On its way out, which takes the command from it first, or what `multiprocessing` keeps to clean up after us."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
+    return not command or b"resource_tracker" in command
+
+
+def _wait_for(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _use_as_output(output_fd: int) -> None:
+    """One pipe for stdout and stderr keeps their order; native code writes there too."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    os.close(null)
+    os.close(output_fd)
+
+
+def _keep_from_children(*descriptors: int) -> None:
+    """A node's child must neither speak for its worker nor hold its claim; received descriptors are inheritable."""
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+
+
+def _python() -> list[str]:
+    # -P: the current folder is not searched before the standard library.
+    return [sys.executable, "-P"]
+
+
+def command(control_fd: int, settings: dict[str, Any]) -> list[str]:
+    """How the coordinator starts this program."""
+    return [*_python(), "-m", "agentos.engine.backends.forkserver.server", str(control_fd), json.dumps(settings)]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Where the state of an item is kept between nodes."""

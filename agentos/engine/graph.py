@@ -1,0 +1,283 @@
+"""A workflow's graph: find it, compile it with an item's own checkpointer, run it node by node.
+
+The only module of the engine that imports LangGraph: the fork server loads it once, workers inherit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict
+
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
+
+from agentos.engine.checkpoints.sqlite import CheckpointUnwritable, GraphChanged, synced, unwritable_is_a_fault
+from agentos.errors import UsageError
+
+_TRIGGERS = ("branch:to:", "join:")
+"""How the channels begin that LangGraph starts nodes by."""
+_SENDS = "__pregel_tasks"
+"""The channel of nodes that are started by `Send`."""
+
+AnyGraph = StateGraph[Any, Any, Any, Any]
+CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class _MaskingSerializer(JsonPlusSerializer):
+    """LangGraph's own, but for keys that a node has put into its state."""
+
+    def __init__(self, redact: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = super().dumps_typed(obj)
+        return kind, self._redact(data)
+
+
+class ItemCheckpointer(SqliteSaver):
+    """LangGraph's SQLite saver over one item's connection. A failed write is a fault of the run.
+
+    Async nodes use the same, blocking, methods: one item has its process to itself.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, redact: Callable[[bytes], bytes] = bytes) -> None:
+        """`redact` masks keys in what is saved. It keeps lengths, so that what it masks can still be read."""
+        super().__init__(connection, serde=_MaskingSerializer(redact))
+        # The saver's own lock guards its cursor; how a commit is synced belongs to the connection.
+        self._put_lock = threading.Lock()
+
+    def setup(self) -> None:
+        with unwritable_is_a_fault():
+            super().setup()
+
+    def put(self, *args: Any, **kwargs: Any) -> Any:
+        """A finished step: on the disk before the next one starts."""
+        with self._put_lock, unwritable_is_a_fault(), synced(self.conn):
+            return super().put(*args, **kwargs)
+
+    # LangGraph hands over a task's path only where it sees a parameter of that name.
+    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        """A finished task of an unfinished step: safe from a kill, synced with its step."""
+        with self._put_lock, unwritable_is_a_fault():
+            super().put_writes(config, writes, task_id, task_path)
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return self.get_tuple(config)
+
+    async def alist(self, config: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        for entry in self.list(config, **kwargs):
+            yield entry
+
+    async def aput(self, *args: Any, **kwargs: Any) -> Any:
+        return self.put(*args, **kwargs)
+
+    async def aput_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        self.put_writes(config, writes, task_id, task_path)
+
+
+def load_graph(spec: str, search_dir: Path) -> CompiledGraph:
+    """`MODULE:ATTR` or `PATH.py:ATTR` to a compiled graph, still without a checkpointer. Raises UsageError."""
+    target, colon, attribute = spec.rpartition(":")
+    if not colon or not target or not attribute:
+        raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
+    module = _import_target(target, search_dir)
+    if not hasattr(module, attribute):
+        graphs = [n for n, v in vars(module).items() if isinstance(v, StateGraph | CompiledStateGraph)]
+        hint = f" Did you mean {target}:{graphs[0]}?" if graphs else ""
+        raise UsageError(f"--graph {spec!r}: {target} has no attribute {attribute!r}.{hint}")
+    graph = _as_graph(getattr(module, attribute), spec)
+    try:
+        return graph.compile()
+    except Exception as error:
+        raise UsageError(f"--graph {spec!r} does not compile: {error}") from error
+
+
+def _import_target(target: str, search_dir: Path) -> Any:
+    if not target.endswith(".py"):
+        sys.path.insert(0, str(search_dir))
+        try:
+            return importlib.import_module(target)
+        except ModuleNotFoundError as error:
+            if error.name and (target == error.name or target.startswith(f"{error.name}.")):
+                raise UsageError(
+                    f"--graph: no module {target!r} on the path or in {search_dir}. For a file, write PATH.py:ATTR."
+                ) from None
+            raise
+    path = search_dir / target
+    if not path.is_file():
+        raise UsageError(f"--graph: no file {target!r} in {search_dir}.")
+    # The file's folder is importable, as it is for `python PATH.py`.
+    sys.path.insert(0, str(path.parent.resolve()))
+    # A file called like a module that is loaded already, `select.py` or `json.py`, must not take its place.
+    name = f"graph_{path.stem}" if path.stem in sys.modules else path.stem
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise UsageError(f"--graph: {target!r} cannot be loaded as Python.")
+    module = importlib.util.module_from_spec(specification)
+    # Registered before it runs: pickles, dataclasses and type hints look modules up by name.
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _as_graph(value: Any, spec: str) -> AnyGraph:
+    if callable(value) and not isinstance(value, StateGraph | CompiledStateGraph):
+        try:
+            value = value()
+        except TypeError as error:
+            raise UsageError(f"--graph {spec!r}: the function must take no arguments ({error}).") from error
+    if isinstance(value, CompiledStateGraph):
+        if value.interrupt_before_nodes or value.interrupt_after_nodes:
+            raise UsageError(
+                f"--graph {spec!r} is compiled with interrupt_before or interrupt_after, which would be lost. "
+                "Call interrupt() in a node instead: its item then waits for `agentos review`."
+            )
+        value = value.builder
+    if not isinstance(value, StateGraph):
+        raise UsageError(f"--graph {spec!r} is {type(value).__name__}, not a LangGraph StateGraph.")
+    return value
+
+
+def input_keys(compiled: CompiledGraph) -> list[str] | None:
+    """The state keys an input may have; None when the state takes any. LangGraph drops others in silence."""
+    graph = compiled.builder
+    schema = graph.input_schema
+    config = getattr(schema, "model_config", None)
+    if config and config.get("extra") == "allow":
+        return None
+    keys = [key for key in graph.schemas.get(schema, {}) if not key.startswith("branch:")]
+    return None if keys == ["__root__"] else keys
+
+
+@dataclass(slots=True)
+class Execution:
+    """One item's way through its graph. `run` it once; each node is announced before it runs."""
+
+    graph: CompiledGraph
+    """Compiled once for all items; this process's own, and this item's from here on."""
+    connection: sqlite3.Connection
+    item_id: str
+    redact: Callable[[bytes], bytes] = bytes
+    """Masks keys in what is saved."""
+    finished: list[tuple[str, float]] = field(default_factory=list)
+    """Nodes whose results are on disk and that nobody has collected yet: name and seconds."""
+    final_state: Any = None
+    is_parked: bool = False
+    questions: list[Any] = field(default_factory=list)
+    """What a parked item asks a person."""
+    _in_flight: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _unsaved: list[tuple[str, float]] = field(default_factory=list)
+
+    def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
+        """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
+        begin: Any = initial_state if answer is None else Command(resume=answer)
+        compiled = self.graph
+        compiled.checkpointer = checkpointer = ItemCheckpointer(self.connection, self.redact)
+        config: Any = {"configurable": {"thread_id": self.item_id}}
+        if initial_state is None:
+            _refuse_lost_nodes(compiled, checkpointer.get_tuple(config))
+        options: Any = {"stream_mode": "tasks", "durability": "sync"}
+        if _has_async_nodes(compiled.builder):
+            asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce))
+        else:
+            for payload in compiled.stream(begin, config, **options):
+                self._take(payload, announce)
+        self._settle()
+        snapshot = compiled.get_state(config)
+        self.final_state = snapshot.values
+        self.is_parked = bool(snapshot.next)
+        self.questions = [waiting.value for waiting in snapshot.interrupts]
+
+    async def _run_async(self, stream: Any, announce: Callable[[str], None]) -> None:
+        async for payload in stream:
+            self._take(payload, announce)
+
+    def _take(self, payload: Any, announce: Callable[[str], None]) -> None:
+        if "input" in payload:
+            # A step starts only after the one before it is on disk.
+            self._settle()
+            announce(payload["name"])
+            self._in_flight[payload["id"]] = (payload["name"], time.monotonic())
+        elif payload["id"] in self._in_flight:
+            name, started = self._in_flight.pop(payload["id"])
+            if not payload.get("error") and not payload.get("interrupts"):
+                self._unsaved.append((name, round(time.monotonic() - started, 6)))
+
+    def _settle(self) -> None:
+        self.finished += self._unsaved
+        self._unsaved = []
+
+    def collect_finished(self) -> list[tuple[str, float]]:
+        collected, self.finished = self.finished, []
+        return collected
+
+
+def _has_async_nodes(graph: AnyGraph) -> bool:
+    """Whether anything in it can only be awaited: a node, a choice between nodes, a part of a subgraph."""
+    paths = [branch.path for branches in graph.branches.values() for branch in branches.values()]
+    return any(map(_is_async_only, [*(node.runnable for node in graph.nodes.values()), *paths]))
+
+
+def _is_async_only(runnable: Any) -> bool:
+    if isinstance(runnable, CompiledStateGraph):
+        return _has_async_nodes(runnable.builder)
+    if getattr(runnable, "afunc", None) is not None and getattr(runnable, "func", None) is None:
+        return True
+    # LangChain's ways to put runnables together: one after the other, side by side, one with settings.
+    parts = [*getattr(runnable, "steps", ()), *getattr(runnable, "steps__", {}).values()]
+    return any(map(_is_async_only, [*parts, *([runnable.bound] if hasattr(runnable, "bound") else [])]))
+
+
+def _refuse_lost_nodes(compiled: Any, saved: Any) -> None:
+    """What waits in a checkpoint for a node that is gone LangGraph drops in silence: the item would look done."""
+    waiting = saved.checkpoint["channel_values"] if saved else {}
+    lost = [c.rpartition(":")[2] for c in waiting if c.startswith(_TRIGGERS) and c not in compiled.channels]
+    lost += [send.node for send in waiting.get(_SENDS) or () if send.node not in compiled.nodes]
+    if lost:
+        raise GraphChanged(
+            "the graph has changed since this item's checkpoint was made: the way to node "
+            f"{lost[0]!r}, where the item goes on, is gone. Run with --fresh to start over, or restore it to resume."
+        )
+
+
+def read_saved_state(connection: sqlite3.Connection, item_id: str) -> None:
+    """Read what a resume would. Raises sqlite3.DatabaseError when it is not what was saved."""
+    try:
+        ItemCheckpointer(connection).get_tuple({"configurable": {"thread_id": item_id}})
+    except (sqlite3.Error, CheckpointUnwritable):
+        raise
+    except Exception as error:
+        # The serializer's own errors, of many kinds, all mean that the bytes are not what it wrote.
+        raise sqlite3.DatabaseError(f"saved state cannot be read: {error}") from error
+
+
+def state_value(state: Any, key: str) -> Any:
+    """A key of a final state, whatever kind of state it is."""
+    return state.get(key) if isinstance(state, dict) else getattr(state, key, None)
+
+
+class _NoState(TypedDict, total=False):
+    nothing: str
+
+
+def warm_up() -> None:
+    """Run an empty graph once: what LangGraph loads on first use is there for every worker after the fork."""
+    graph = StateGraph(_NoState)
+    graph.add_node("nothing", lambda _state: {})
+    graph.set_entry_point("nothing")
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        Execution(graph.compile(), connection, "warm-up").run({}, lambda _node: None)

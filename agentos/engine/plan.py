@@ -1,0 +1,244 @@
+"""The plan: which items run and in which order. Pure: text and data in, a plan or a UsageError out."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import heapq
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentos.errors import InvalidIdentifier, UsageError
+from agentos.text.identifiers import sanitize_identifier
+
+_ITEM_KEYS = frozenset({"id", "input", "priority", "depends_on"})
+_COORDINATOR = "COORDINATOR"
+_MOST_LEVELS = 200
+"""How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing to process."""
+
+    id: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    """The graph's initial state."""
+    priority: int = 0
+    """Higher goes first."""
+    depends_on: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What this item's worker has in its environment beside what all have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Items in the order they would start, and for each the dependencies that are part of this run."""
+
+    items: tuple[Item, ...]
+    depends_on: Mapping[str, tuple[str, ...]]
+    exclusive: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Items that must not run beside each other; one entry of a pair is enough."""
+
+
+def input_hash(item_input: Mapping[str, Any]) -> str:
+    """The same for the same input, whatever the order of its keys."""
+    canonical = json.dumps(item_input, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def parse_items(lines: Iterable[str], source: str) -> list[Item]:
+    """Items of a JSON Lines file. Equal duplicates merge; different ones, and anything malformed, are refused."""
+    items: dict[str, Item] = {}
+    first_line: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{source}, line {number}"
+        item = _parse_item(line, where)
+        known = items.setdefault(item.id, item)
+        first_line.setdefault(item.id, number)
+        # By hash too: Python takes `1` and `true` for equal.
+        if known != item or (known is not item and input_hash(known.input) != input_hash(item.input)):
+            raise UsageError(
+                f"{where}: id {item.id!r} is on line {first_line[item.id]} already, with different content. "
+                "Give one of them another id."
+            )
+    for item in items.values():
+        for dependency in item.depends_on:
+            if dependency not in items:
+                raise UsageError(
+                    f"{source}, line {first_line[item.id]}: {item.id!r} depends on {dependency!r}, "
+                    f"which is not in {source}. Add it, or remove it from depends_on."
+                )
+    return list(items.values())
+
+
+def _parse_item(line: str, where: str) -> Item:
+    try:
+        data = json.loads(line, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        # A ValueError that is no JSONDecodeError: a number with more digits than Python converts.
+        raise UsageError(f"{where}: not valid JSON ({error}). Each line is one object with an id.") from None
+    if not isinstance(data, dict):
+        raise UsageError(f'{where}: expected an object like {{"id": "a1", "input": {{}}}}, got {_kind(data)}.')
+    unknown = sorted(set(data) - _ITEM_KEYS)
+    if unknown:
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}. Known: id, input, priority, depends_on.")
+    if "id" not in data:
+        raise UsageError(f'{where}: no id. Each line is an object like {{"id": "a1", "input": {{}}}}.')
+    if _is_deeper_than(_MOST_LEVELS, data):
+        raise UsageError(
+            f"{where}: nested more than {_MOST_LEVELS} levels deep. Flatten the input, or give a file's path."
+        )
+    return Item(
+        id=_identifier(data["id"], where),
+        input=_expect(data.get("input", {}), dict, "input", where),
+        priority=_expect(data.get("priority", 0), int, "priority", where),
+        depends_on=_identifiers(_expect(data.get("depends_on", []), list, "depends_on", where), where),
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Python would keep the last of two equal keys in silence."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in made if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return made
+
+
+def _is_deeper_than(levels: int, value: object) -> bool:
+    layer = [value]
+    for _ in range(levels + 1):
+        containers = [v.values() if isinstance(v, dict) else v for v in layer if isinstance(v, dict | list)]
+        layer = [child for container in containers for child in container]
+        if not containers:
+            return False
+    return True
+
+
+def _identifier(value: object, where: str) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: an id must be a string, got {_kind(value)}.")
+    if value == _COORDINATOR:
+        raise InvalidIdentifier(f"{where}: {value!r} is the name the run's own lines begin with; choose another id.")
+    try:
+        return sanitize_identifier(value)
+    except InvalidIdentifier as error:
+        raise InvalidIdentifier(f"{where}: {error}") from None
+
+
+def _identifiers(values: list[object], where: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_identifier(value, where) for value in values))
+
+
+def _expect(value: Any, kind: type, name: str, where: str) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise UsageError(f"{where}: {name} must be {_words[kind]}, got {_kind(value)}.")
+    return value
+
+
+_words: dict[type, str] = {dict: "an object", list: "a list", int: "a whole number", str: "a string"}
+
+
+def _kind(value: object) -> str:
+    return _words.get(type(value), json.dumps(value, default=str)[:40])
+
+
+def select(items: Sequence[Item], patterns: Sequence[str]) -> list[Item]:
+    """The items that any id or glob names, in their own order. No patterns: all of them."""
+    if not patterns:
+        return list(items)
+    known = {item.id for item in items}
+    chosen: set[str] = set()
+    for pattern in dict.fromkeys(patterns):
+        matches = {pattern} if pattern in known else {i for i in known if fnmatch.fnmatchcase(i, pattern)}
+        if not matches:
+            raise UsageError(f"No item matches {pattern!r}. {_known(items)}")
+        chosen |= matches
+    return [item for item in items if item.id in chosen]
+
+
+def _known(items: Sequence[Item]) -> str:
+    if not items:
+        return "There are no items."
+    shown = ", ".join(item.id for item in items[:8])
+    return f"Items: {shown}{f' and {len(items) - 8} more' if len(items) > 8 else ''}."
+
+
+def make_plan(items: Sequence[Item]) -> Plan:
+    """Order by priority, then dependencies, then place in the input.
+
+    What a high-priority item depends on is as urgent as the item itself. A dependency that is not among the items
+    is taken as done: the user left it out of this run.
+    """
+    by_id = {item.id: item for item in items}
+    depends_on = {item.id: tuple(d for d in item.depends_on if d in by_id) for item in items}
+    _refuse_cycles(depends_on)
+    dependents: dict[str, list[str]] = {item.id: [] for item in items}
+    for item_id, dependencies in depends_on.items():
+        for dependency in dependencies:
+            dependents[dependency].append(item_id)
+    urgency = _urgency(items, depends_on, dependents)
+    place = {item.id: index for index, item in enumerate(items)}
+    waiting_for = {item_id: len(dependencies) for item_id, dependencies in depends_on.items()}
+    ready = [(-urgency[i], place[i], i) for i, count in waiting_for.items() if count == 0]
+    heapq.heapify(ready)
+    ordered: list[Item] = []
+    while ready:
+        _, _, item_id = heapq.heappop(ready)
+        ordered.append(by_id[item_id])
+        for dependent in dependents[item_id]:
+            waiting_for[dependent] -= 1
+            if waiting_for[dependent] == 0:
+                heapq.heappush(ready, (-urgency[dependent], place[dependent], dependent))
+    return Plan(tuple(ordered), depends_on)
+
+
+def _urgency(
+    items: Sequence[Item], depends_on: Mapping[str, tuple[str, ...]], dependents: Mapping[str, list[str]]
+) -> dict[str, int]:
+    """Each item's priority, raised to that of the most urgent item that needs it. Dependents are settled first."""
+    urgency = {item.id: item.priority for item in items}
+    unsettled = {item_id: len(needed_by) for item_id, needed_by in dependents.items()}
+    settled = [item_id for item_id, count in unsettled.items() if count == 0]
+    while settled:
+        item_id = settled.pop()
+        for dependency in depends_on[item_id]:
+            urgency[dependency] = max(urgency[dependency], urgency[item_id])
+            unsettled[dependency] -= 1
+            if unsettled[dependency] == 0:
+                settled.append(dependency)
+    return urgency
+
+
+def _refuse_cycles(depends_on: Mapping[str, tuple[str, ...]]) -> None:
+    done: set[str] = set()
+    for start in depends_on:
+        trail: list[str] = []
+        on_trail: set[str] = set()
+        stack = [(start, iter(depends_on[start]))] if start not in done else []
+        while stack:
+            item_id, remaining = stack[-1]
+            if item_id not in on_trail:
+                on_trail.add(item_id)
+                trail.append(item_id)
+            following = next((d for d in remaining if d not in done), None)
+            if following is None:
+                stack.pop()
+                trail.pop()
+                on_trail.discard(item_id)
+                done.add(item_id)
+            elif following in on_trail:
+                cycle = " -> ".join([*trail[trail.index(following) :], following])
+                raise UsageError(
+                    f"Items depend on each other in a circle: {cycle}. Remove one of these dependencies."
+                )
+            else:
+                stack.append((following, iter(depends_on[following])))

@@ -1,0 +1,402 @@
+"""The worker: one process, one item. Runs the graph, reports each step, stops when told or when nobody listens."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import sqlite3
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agentos import outputs
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints.sqlite import CheckpointUnwritable, InputChanged, ItemDatabase
+from agentos.engine.lease_client import SocketBroker
+from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
+from agentos.engine.messages import (
+    DownMessage,
+    Heartbeat,
+    ItemDone,
+    ItemFailed,
+    ItemOpened,
+    ItemStopped,
+    LeaseGranted,
+    LeaseRefused,
+    LineBuffer,
+    NodeReady,
+    Proceed,
+    StartItem,
+    StopItem,
+    UpMessage,
+    decode,
+    encode,
+)
+from agentos.engine.plan import input_hash
+from agentos.errors import AgentosError
+from agentos.keys.redaction import Redactor
+from agentos.llm.cancellation import cancel_calls
+from agentos.llm.context import calls_made, set_call_context
+from agentos.llm.errors import CallCancelledError
+from agentos.llm.model import set_broker
+from agentos.processes import host
+
+if TYPE_CHECKING:
+    from agentos.engine.graph import CompiledGraph, Execution
+
+_NOT_INTERACTIVE = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "PAGER": "cat",
+    "PIP_NO_INPUT": "1",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
+_MAX_MESSAGE_CHARACTERS = 2_000
+_MAX_TRACEBACK_CHARACTERS = 20_000
+
+
+class Channel:
+    """The worker's end of its socket. A thread listens, so that a busy node can still be told to stop."""
+
+    def __init__(self, connection: socket.socket, start: StartItem, early: list[bytes]) -> None:
+        self._socket = connection
+        self._start = start
+        self._lines = LineBuffer()
+        self._send_lock = threading.Lock()
+        self._may_proceed = threading.Semaphore(0)
+        self.is_stopping = False
+        self.broker = SocketBroker(self.send)
+        self._main_thread = threading.main_thread().ident
+        self._pid = os.getpid()
+        for line in early:
+            self._take(decode(line))
+        threading.Thread(target=self._listen, name="agentos-channel", daemon=True).start()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is no worker but a child that a node has forked: it must not speak for the item."""
+        return os.getpid() != self._pid
+
+    def send(self, message: UpMessage) -> None:
+        if self.is_forked:
+            _end_forked_child(None)
+        data = encode(message)
+        with self._send_lock:
+            self._socket.sendall(data)
+
+    def ask_to_start(self, node: str, finished: list[tuple[str, float]]) -> None:
+        """Announce a node and wait until it may run. Output written so far is on its way before the announcement."""
+        host.flush_output()
+        self.send(NodeReady(node=node, finished=finished))
+        self._may_proceed.acquire()
+        if self.is_stopping:
+            raise KeyboardInterrupt
+
+    def _listen(self) -> None:
+        beat = self._start.heartbeat_seconds
+        self._socket.settimeout(None)
+        while True:
+            try:
+                data = self._receive(beat)
+            except OSError:
+                data = b""
+            if data is None:
+                with suppress(OSError):
+                    self.send(Heartbeat())
+                continue
+            if not data:
+                _end_group()
+            for line in self._lines.feed(data):
+                self._take(decode(line))
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """None when there was nothing for that long. A timeout on the socket would apply to sends as well."""
+        import select  # noqa: PLC0415  Here to keep `select.poll` out of platforms without it.
+
+        ready, _, _ = select.select([self._socket], [], [], seconds)
+        return self._socket.recv(1 << 16) if ready else None
+
+    def _take(self, message: Any) -> None:
+        received: DownMessage = message
+        match received:
+            case Proceed():
+                self._may_proceed.release()
+            case StopItem():
+                self._stop()
+            case LeaseGranted() | LeaseRefused():
+                self.broker.deliver(received)
+            case StartItem():
+                raise ValueError("an item was started already")
+
+    def _stop(self) -> None:
+        """Interrupt the main thread as Ctrl+C would: `finally` blocks run, children are ended, sleeps end."""
+        self.is_stopping = True
+        self._may_proceed.release()
+        if self._main_thread is not None:
+            signal.pthread_kill(self._main_thread, signal.SIGINT)
+        # Calls in other threads know nothing of the signal.
+        self.broker.stop()
+        cancel_calls()
+        threading.Thread(target=self._end_after_grace, daemon=True).start()
+
+    def _end_after_grace(self) -> None:
+        time.sleep(self._start.stop_grace_seconds)
+        _end_group()
+
+
+def _end_group() -> None:
+    """This process and everything in its group, now."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def run_worker(control: socket.socket, load: Callable[[], CompiledGraph]) -> None:
+    """Serve one item over `control` and exit. Never returns."""
+    exit_status = 1
+    try:
+        start, early = _receive_start(control)
+        _prepare_process(start)
+        channel = Channel(control, start, early)
+        channel.send(_serve(start, channel, load))
+        exit_status = 0
+    except (ConnectionError, EOFError):
+        pass  # The coordinator is gone; so are we.
+    except KeyboardInterrupt:
+        exit_status = 130
+    _leave(exit_status)
+
+
+def _leave(exit_status: int) -> None:
+    """Not sys.exit: a node's leftover thread must not keep the process."""
+    with suppress(BaseException):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        atexit._run_exitfuncs()
+        host.flush_output()
+    os._exit(exit_status)
+
+
+def _end_forked_child(error: BaseException | None) -> NoReturn:
+    """A child that came out of its node, as `sys.exit` does, ends as a program of its own would."""
+    exit_status = 0
+    if isinstance(error, SystemExit):
+        exit_status = error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        sys.stderr.write(_safe_traceback(error))
+        exit_status = 1
+    host.flush_output()
+    os._exit(exit_status)
+
+
+def _receive_start(control: socket.socket) -> tuple[StartItem, list[bytes]]:
+    buffer = LineBuffer()
+    while True:
+        data = control.recv(1 << 16)
+        if not data:
+            raise EOFError
+        lines = buffer.feed(data)
+        if lines:
+            start = decode(lines[0])
+            if not isinstance(start, StartItem):
+                raise ValueError(f"expected StartItem, got {type(start).__name__}")
+            return start, lines[1:]
+
+
+def _prepare_process(start: StartItem) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stream in ("stdout", "stderr"):
+        descriptor = 1 if stream == "stdout" else 2
+        # Lines leave when they are complete, and no text can make a print fail.
+        text = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        setattr(sys, stream, text)
+        setattr(sys, f"__{stream}__", text)
+    os.environ.update(_NOT_INTERACTIVE)
+    os.environ.update(start.environment)
+    os.environ["AGENTOS_WORKFLOW_DB"] = start.db_path
+    os.environ["AGENTOS_ITEM_ID"] = start.item_id
+    os.chdir(start.project_dir)
+    memory_limit = os.environ.get(MEMORY_LIMIT_VARIABLE)
+    if memory_limit:
+        host.limit_memory(int(memory_limit))
+
+
+def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]) -> UpMessage:
+    """Run the item and say how it ended. Whatever a node raises ends here, as text."""
+    execution: Execution | None = None
+    database: ItemDatabase | None = None
+    try:
+        graph = load()
+        database, notice = _open_database(start)
+        initial_state = _initial_state(start, database)
+        channel.send(ItemOpened(resumed_after=database.resumes_after(), notice=notice))
+        redactor = database.redactor = channel.broker.redactor
+        outputs.set_keeper(database.keep_output)
+        set_broker(channel.broker, mask=redactor.redact_text)
+        from agentos.engine.graph import Execution  # noqa: PLC0415  Loaded by `load`.
+
+        execution = Execution(graph, database.connection, start.item_id, redact=redactor.redact)
+        running = execution
+        calls = CallCounts(start, database)
+
+        def announce(node: str) -> None:
+            calls.save()
+            channel.ask_to_start(node, running.collect_finished())
+            set_call_context(workflow=start.workflow, item=start.item_id, node=node)
+
+        answer = database.answer()
+        if database.questions() is not None and answer is None:
+            return ItemDone(outcome="awaiting_review", reason="", finished=[], outputs=[], is_parked=True)
+        execution.run(initial_state, announce, answer=answer)
+        return _done(execution, database)
+    except BaseException as error:
+        if channel.is_forked:
+            _end_forked_child(error)
+        # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
+        if channel.is_stopping and any(isinstance(e, KeyboardInterrupt | CallCancelledError) for e in _chain(error)):
+            return ItemStopped()
+        return _failed(error, execution.collect_finished() if execution else [], channel.broker.redactor)
+    finally:
+        # The connection stays open: closing would copy the log into a database that is about to be removed.
+        outputs.set_keeper(None)
+
+
+class CallCounts:
+    """How many model calls each node has made, kept over a resume: recordings are named by them."""
+
+    def __init__(self, start: StartItem, database: ItemDatabase) -> None:
+        self._place = {"workflow": start.workflow, "item": start.item_id}
+        self._database = database
+        self._saved = database.get("calls") or "{}"
+        for node, calls_before in json.loads(self._saved).items():
+            set_call_context(**self._place, node=node, calls_before=calls_before)
+
+    def save(self) -> None:
+        """Between nodes: the calls of a node that is interrupted are made, and counted, again."""
+        calls = json.dumps(calls_made(**self._place))
+        if calls != self._saved:
+            self._database.put("calls", calls)
+            self._saved = calls
+
+
+def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
+    db_path = Path(start.db_path)
+    if start.fresh:
+        checkpoint.remove(db_path)
+    try:
+        database = _open_readable(db_path, start.item_id)
+    except sqlite3.DatabaseError as error:
+        kept = checkpoint.set_aside(db_path)
+        return (
+            ItemDatabase.open(db_path),
+            f"checkpoint is damaged ({error}); set aside as {kept.name}, starting over",
+        )
+    if database.get("input_hash") in (None, input_hash(start.input)) or not database.is_untouched():
+        return database, ""
+    # Made ready by a run that was killed, or stopped in its first node: there is nothing of the old input to keep.
+    database.connection.close()
+    checkpoint.remove(db_path)
+    return ItemDatabase.open(db_path), "the input has changed; nothing was done with the old one"
+
+
+def _open_readable(db_path: Path, item_id: str) -> ItemDatabase:
+    """Raises sqlite3.DatabaseError when the file or the state saved in it is damaged."""
+    from agentos.engine.graph import read_saved_state  # noqa: PLC0415  Loaded by now.
+
+    database = ItemDatabase.open(db_path)
+    try:
+        if database.has_checkpoint():
+            read_saved_state(database.connection, item_id)
+    except BaseException:
+        database.connection.close()
+        raise
+    return database
+
+
+def _initial_state(start: StartItem, database: ItemDatabase) -> dict[str, Any] | None:
+    """None resumes. A database that no step has been saved to yet is as good as new."""
+    fingerprint = input_hash(start.input)
+    known = database.get("input_hash")
+    if known is None:
+        database.put("input_hash", fingerprint)
+        return start.input
+    if known != fingerprint:
+        raise InputChanged(
+            "the input has changed since this item's checkpoint was made. Run with --fresh to start over, "
+            "or restore the input to resume."
+        )
+    return None if database.has_checkpoint() else start.input
+
+
+def _done(execution: Execution, database: ItemDatabase) -> UpMessage:
+    from agentos.engine.graph import state_value  # noqa: PLC0415  Loaded by now.
+
+    finished = execution.collect_finished()
+    if execution.is_parked:
+        database.park(execution.questions)
+        return ItemDone(outcome="awaiting_review", reason="", finished=finished, outputs=[], is_parked=True)
+    outcome = state_value(execution.final_state, "outcome")
+    reason = state_value(execution.final_state, "reason") or ""
+    return ItemDone(
+        outcome=str(getattr(outcome, "value", outcome)) if outcome else "completed",
+        reason=database.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
+        finished=finished,
+        outputs=database.write_outputs(),
+    )
+
+
+def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: Redactor) -> ItemFailed:
+    """Keys are masked before texts are cut: half a key is no match."""
+    fault = next((e for e in _chain(error) if isinstance(e, CheckpointUnwritable)), None)
+    shown = fault or error
+    return ItemFailed(
+        error_type=type(shown).__name__,
+        message=redactor.redact_text(_safe_text(shown))[:_MAX_MESSAGE_CHARACTERS],
+        traceback=_shortened(redactor.redact_text(_safe_traceback(error))),
+        finished=finished,
+        is_run_fault=fault is not None,
+        exit_code=int(error.exit_code) if isinstance(error, AgentosError) else 1,
+    )
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    # By identity: how an error compares is a user's code.
+    while error is not None and not any(error is known for known in chain):
+        chain.append(error)
+        if isinstance(error, BaseExceptionGroup):
+            chain += error.exceptions
+        error = error.__context__ if error.__cause__ is None else error.__cause__
+    return chain
+
+
+def _safe_text(error: BaseException) -> str:
+    """An exception's text, even when its own __str__ fails. `KeyError('x')` says only 'x': those get their name."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException:
+        return f"{name} (its text cannot be shown)"
+    is_telling = any(character.isalpha() for character in text) and not isinstance(error, LookupError | SystemExit)
+    return text if is_telling else f"{name}: {text}".removesuffix(": ")
+
+
+def _shortened(text: str) -> str:
+    """Both ends of a long traceback: a huge message must not push out the lines that say where it came from."""
+    if len(text) <= _MAX_TRACEBACK_CHARACTERS:
+        return text
+    half = _MAX_TRACEBACK_CHARACTERS // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"
+
+
+def _safe_traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:
+        return "".join(traceback.format_tb(error.__traceback__))

@@ -1,0 +1,1 @@
+"""git, worktrees, commits, merging."""

@@ -1,0 +1,243 @@
+"""Runs git: never interactive, in bounded time, without secrets in its environment and without the user's hooks."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from agentos.errors import AgentosError
+from agentos.processes.children import ChildResult, pids_with_variable, run_child
+
+# Marks every git we start, and the children git itself starts, with the worktree they work in.
+OWNER_VARIABLE: Final = "AGENTOS_GIT_WORKTREE"
+# How old a lock must be before its owner is looked for: a git that is just starting may not show in /proc yet.
+STALE_LOCK_SECONDS: Final = 1.0
+# Without /proc the owner cannot be looked for; no git of ours runs this long (see `timeout_seconds`).
+STALE_LOCK_SECONDS_WITHOUT_PROC: Final = 900.0
+_LOCK_PATIENCE_SECONDS: Final = 20.0
+_OUTPUT_LIMIT_BYTES: Final = 256 * 1024 * 1024
+_STDERR_TAIL_CHARACTERS: Final = 600
+
+_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
+_PASSED_ON_GIT: Final = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH")
+# Only a push or fetch may use the user's own credentials, and only git's, never ours.
+_PASSED_ON_FOR_NETWORK: Final = (
+    "SSH_AUTH_SOCK",
+    "GIT_ASKPASS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+)
+_NON_INTERACTIVE: Final = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+    "LC_ALL": "C",
+}
+# What a repository's or a user's configuration may not bring into our commands: programs, prompts, side work.
+_SETTINGS: Final = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "core.untrackedCache=false",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "rerere.enabled=false",
+    "advice.detachedHead=false",
+    "advice.addEmbeddedRepo=false",
+)
+
+_LOCK_PATTERNS: Final = (
+    re.compile(r"Unable to create '(?P<path>.+?\.lock)': File exists"),
+    re.compile(r"could not lock config file (?P<path>.+?): File exists"),
+)
+
+
+class GitError(AgentosError):
+    """A git command failed. `str()` names the command, its directory and the end of what git said."""
+
+    def __init__(self, command: str, cwd: Path, exit_code: int | None, stderr: str) -> None:
+        self.command = command
+        self.cwd = cwd
+        self.git_exit_code = exit_code
+        self.stderr_tail = _one_line(stderr)[-_STDERR_TAIL_CHARACTERS:]
+        super().__init__(f"`{command}` failed in {cwd}: {self.stderr_tail or f'exit code {exit_code}'}")
+
+
+class GitTimeoutError(GitError):
+    """A git command did not finish in its time and was ended."""
+
+
+class GitLockedError(GitError):
+    """A lock file of git stayed for longer than we wait, and it is not ours to remove."""
+
+
+class GitMissingError(AgentosError):
+    """There is no git to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitResult:
+    """What a git command answered."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git in one directory. A value: make another one for another directory."""
+
+    cwd: Path
+    git_dir: Path | None = None
+    """The git directory to use whatever a `.git` file in `cwd` says: model-written code may have changed it."""
+    owned_locks: tuple[Path, ...] = ()
+    """Where stale locks are ours to remove: the git directory of our own worktree, the lock of our branch."""
+    timeout_seconds: float = 120.0
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: str = "",
+        ok: tuple[int, ...] = (0,),
+        network: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> GitResult:
+        """Run `git arguments` and return what it answered, waiting out the locks of others.
+
+        Raises GitError when the exit code is not in `ok`, GitTimeoutError, GitLockedError.
+        """
+        deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+        pause_seconds = 0.02
+        while True:
+            result = self._run_once(arguments, stdin, network, env or {}, timeout_seconds or self.timeout_seconds)
+            lock_path = None if result.exit_code in ok else lock_in_the_way(result.stderr)
+            if lock_path is None:
+                break
+            if time.monotonic() >= deadline:
+                raise GitLockedError(self._words(arguments), self.cwd, result.exit_code, result.stderr)
+            if not self._remove_if_stale(self.cwd / lock_path):
+                time.sleep(pause_seconds * random.uniform(0.5, 1.5))
+                pause_seconds = min(pause_seconds * 2, 0.5)
+        if result.exit_code not in ok:
+            raise GitError(self._words(arguments), self.cwd, result.exit_code, result.stderr)
+        return result
+
+    def text(self, *arguments: str) -> str:
+        """What the command printed, without the last line end."""
+        return self.run(*arguments).stdout.rstrip("\n")
+
+    def says_yes(self, *arguments: str) -> bool:
+        """For questions git answers with exit code 0 or 1."""
+        return self.run(*arguments, ok=(0, 1)).exit_code == 0
+
+    def resolve(self, revision: str) -> str | None:
+        """The commit a revision names, or None."""
+        result = self.run(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", ok=(0, 1, 128)
+        )
+        return result.stdout.strip() if result.exit_code == 0 else None
+
+    def _run_once(
+        self, arguments: tuple[str, ...], stdin: str, network: bool, env: Mapping[str, str], timeout_seconds: float
+    ) -> GitResult:
+        environment = {**git_environment(os.environ, network=network), OWNER_VARIABLE: str(self.cwd)}
+        try:
+            result = run_child(
+                self._argv(arguments),
+                cwd=self.cwd,
+                env={**environment, **self.extra_env, **env},
+                timeout_seconds=timeout_seconds,
+                stdin=stdin.encode(),
+                limit_bytes=_OUTPUT_LIMIT_BYTES,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            raise GitError(self._words(arguments), self.cwd, None, "the directory does not exist") from None
+        return self._checked(arguments, result)
+
+    def _checked(self, arguments: tuple[str, ...], result: ChildResult) -> GitResult:
+        words = self._words(arguments)
+        if result.timed_out:
+            said = f"no answer within its time limit; it was ended after {result.seconds:.0f} s"
+            raise GitTimeoutError(words, self.cwd, None, said)
+        if result.stdout.dropped_bytes:
+            raise GitError(words, self.cwd, None, f"it printed more than {_OUTPUT_LIMIT_BYTES} bytes")
+        if result.exit_code is None:
+            raise GitError(words, self.cwd, None, f"ended by signal {result.signal_number}")
+        stdout = (result.stdout.head + result.stdout.tail).decode("utf-8", "surrogateescape")
+        return GitResult(result.exit_code, stdout, result.stderr.text())
+
+    def _argv(self, arguments: tuple[str, ...]) -> list[str]:
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        place = [f"--git-dir={self.git_dir}", f"--work-tree={self.cwd}"] if self.git_dir else []
+        program = shutil.which("git")
+        if program is None:
+            raise GitMissingError("git is not installed or not on PATH: install git 2.38 or newer")
+        return [program, "--no-pager", *settings, *place, *arguments]
+
+    def _words(self, arguments: tuple[str, ...]) -> str:
+        return _one_line(shlex.join(["git", *arguments]))[:200]
+
+    def _remove_if_stale(self, lock_path: Path) -> bool:
+        is_ours = any(lock_path == owned or owned in lock_path.parents for owned in self.owned_locks)
+        return is_ours and remove_stale_lock(lock_path, owner=str(self.cwd), now=time.time())
+
+
+def git_environment(environment: Mapping[str, str], *, network: bool) -> dict[str, str]:
+    """The few variables git gets from ours (pure). GIT_DIR and its kin stay behind: they redirect every command."""
+    names = (*_PASSED_ON, *_PASSED_ON_GIT, *(_PASSED_ON_FOR_NETWORK if network else ()))
+    passed_on = {name: environment[name] for name in names if name in environment}
+    return {**passed_on, **_NON_INTERACTIVE}
+
+
+def lock_in_the_way(stderr: str) -> Path | None:
+    """The lock file that made git give up, read from its words: git has no other way to say it (pure)."""
+    for pattern in _LOCK_PATTERNS:
+        if match := pattern.search(stderr):
+            path = match["path"]
+            return Path(path if path.endswith(".lock") else f"{path}.lock")
+    return None
+
+
+def remove_stale_lock(lock_path: Path, *, owner: str, now: float) -> bool:
+    """Remove a lock whose git is dead: old enough, and no living git of ours works for `owner`."""
+    try:
+        age_seconds = now - lock_path.stat().st_mtime
+    except FileNotFoundError:
+        return True
+    can_look = Path("/proc/self/environ").exists()
+    if age_seconds < (STALE_LOCK_SECONDS if can_look else STALE_LOCK_SECONDS_WITHOUT_PROC):
+        return False
+    if any(True for _ in pids_with_variable(OWNER_VARIABLE, owner)):
+        return False
+    lock_path.unlink(missing_ok=True)
+    return True
+
+
+def _one_line(text: str) -> str:
+    return " | ".join(line.strip() for line in text.splitlines() if line.strip())

@@ -1,0 +1,90 @@
+"""What would be lost with a worktree: found with git, said in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from agentos.git.command import Git, GitError
+
+_NAMED_FILES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Work that exists nowhere else."""
+
+    uncommitted: tuple[str, ...]
+    """Changed and new files, as paths in the worktree."""
+    unmerged_commits: int
+    unpushed_commits: int | None
+    """Of the unmerged ones, how many no remote has; None when there is no remote."""
+    into: str
+    """Where the commits would have to be merged."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.uncommitted and not self.unmerged_commits
+
+    def words(self) -> str:
+        """One line, for a refusal or a warning."""
+        parts = []
+        if self.uncommitted:
+            names = ", ".join(self.uncommitted[:_NAMED_FILES])
+            more = len(self.uncommitted) - _NAMED_FILES
+            parts.append(f"{_count(len(self.uncommitted), 'file')} not committed ({names}{_and_more(more)})")
+        if self.unmerged_commits:
+            parts.append(f"{_count(self.unmerged_commits, 'commit')} not merged into {self.into}{self._pushed()}")
+        return " and ".join(parts) or "nothing would be lost"
+
+    def _pushed(self) -> str:
+        if self.unpushed_commits is None:
+            return ""
+        return f", {self.unpushed_commits} of them on no remote" if self.unpushed_commits else ", all on a remote"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _and_more(more: int) -> str:
+    return f" and {more} more" if more > 0 else ""
+
+
+def find_losses(repository: Git, worktree: Git, branch: str | None, into: str) -> Losses:
+    """Ask git. `repository` is git in the user's checkout; the worktree's directory may be gone already."""
+    is_there = worktree.cwd.is_dir()
+    tip = f"refs/heads/{branch}" if branch else (worktree.resolve("HEAD") if is_there else None)
+    unmerged = _unmerged(repository, tip, into) if tip else 0
+    has_remote = bool(repository.text("remote"))
+    unpushed = _count_commits(repository, tip, "--remotes", into) if tip and unmerged and has_remote else 0
+    return Losses(
+        uncommitted=_uncommitted(worktree) if is_there else (),
+        unmerged_commits=unmerged,
+        unpushed_commits=unpushed if has_remote else None,
+        into=into,
+    )
+
+
+def _uncommitted(worktree: Git) -> tuple[str, ...]:
+    listing = worktree.run("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames").stdout
+    return tuple(entry[3:] for entry in listing.split("\0") if entry)
+
+
+def _unmerged(repository: Git, tip: str, into: str) -> int:
+    commits = _count_commits(repository, tip, into)
+    return 0 if commits and _is_contained(repository, tip, into) else commits
+
+
+def _count_commits(repository: Git, tip: str, *without: str) -> int:
+    return int(repository.text("rev-list", "--count", tip, "--not", *without, "--"))
+
+
+def _is_contained(repository: Git, tip: str, into: str) -> bool:
+    """Whether merging would change nothing: a squashed or rebased branch has other commits and the same content."""
+    try:
+        merged_tree = repository.run("merge-tree", "--write-tree", into, tip, ok=(0, 1)).stdout.partition("\n")[0]
+        return merged_tree == repository.text("rev-parse", f"{into}^{{tree}}")
+    except GitError:
+        # Unrelated histories, or a git without `merge-tree --write-tree`: nothing is known to be contained.
+        return False

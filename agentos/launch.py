@@ -1,0 +1,428 @@
+"""Puts a run together: its folder, reporters, claims and loop. The same for every command and for callers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.claims import Claims, claim_name, take_claims
+from agentos.engine.coordinator import (
+    GraphRun,
+    HoldNode,
+    RunSettings,
+    hold_nothing,
+)
+from agentos.engine.done_notes import Batch, Done
+from agentos.engine.emitter import Reporter
+from agentos.engine.item_watch import TimeLimits
+from agentos.engine.lease_server import KeyDesk, RunControl
+from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
+from agentos.engine.loop import Loop, Timer
+from agentos.engine.plan import Plan, input_hash
+from agentos.engine.signals import signals_handled
+from agentos.engine.stream_sink import StreamSink
+from agentos.errors import AgentosError, ExitCode, UsageError
+from agentos.events import Listener, Stamped, Warned
+from agentos.keys.budget import Budget
+from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
+from agentos.keys.memory import LimitMemory
+from agentos.keys.redaction import Redactor
+from agentos.keys.service import KeyService
+from agentos.llm.cli_login import with_cli_login
+from agentos.llm.endpoints import endpoint_variable, is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
+from agentos.paths import checkpoints_dir
+from agentos.records.runs import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
+from agentos.reporters.audit import AuditReporter
+from agentos.reporters.console import ConsoleReporter, wants_colour
+from agentos.reporters.logs import LogReporter
+from agentos.reporters.summary import SummaryReporter
+from agentos.settings import load_settings
+
+_FLUSH_AFTER_STOP_SECONDS = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Everything a command decides about a run."""
+
+    plan: Plan
+    workflow: str
+    graph: str
+    project_dir: Path
+    search_dir: Path
+    parallel: int = 1
+    timeout_seconds: float = 1800.0
+    stall_seconds: float = 60.0
+    retries: int = 0
+    fresh: bool = False
+    fork: bool = True
+    budget_usd: float | None = None
+    max_wait_seconds: float | None = None
+    label_prefix: str = ""
+    resume_command: str = ""
+    warnings: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    secrets: Sequence[str] = ()
+    """What workers may know beside keys, and nobody may see."""
+    preload_providers: Sequence[str] | None = None
+    """Providers this run will call; None when only the graph knows."""
+    hold_node: HoldNode = hold_nothing
+    """Asked before each node; an item it gives a reason to hold ends as `paused` and resumes later."""
+    is_quiet: bool = False
+    """For callers with a listener of their own: nothing on the console."""
+    is_json: bool = False
+    """Standard output carries the event stream; people's text goes to standard error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    exit_code: ExitCode
+    run_dir: Path
+
+
+class Launcher:
+    """One run. `stop` may be called from any thread while `run` is under way."""
+
+    def __init__(self, request: RunRequest, listener: Listener | None = None) -> None:
+        self._request = request
+        self._listener = listener
+        self._run: GraphRun | None = None
+        self._has_begun = False
+        self._early_stop = ""
+        self.run_id = ""
+        """Known before the first event."""
+
+    def stop(self, reason: str, *, at_once: bool = False) -> None:
+        self._early_stop = reason
+        if self._run is not None:
+            self._run.request_stop(reason, at_once=at_once)
+
+    def run(self) -> RunResult:
+        """Raises UsageError before anything starts, AgentosError when the run cannot keep its records."""
+        request = self._request
+        _check_memory_limit(request.environment)
+        with ExitStack() as cleanup:
+            cleanup.enter_context(signals_handled(_interrupt))
+            credentials = load_credentials()
+            all_credentials = _without_limit(credentials)
+            redactor = Redactor(all_credentials.secrets.values())
+            urls, endpoint_warnings = _usable_urls(request, {spec.provider for spec in credentials.specs})
+            environment = _with_endpoints(request.environment, urls)
+            loop = Loop()
+            cleanup.callback(loop.close)
+            run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
+            self.run_id = run_dir.name
+            output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
+            with _records_kept():
+                claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
+                audit = AuditReporter(run_dir, output.json_sink)
+            memory = LimitMemory()
+            run = GraphRun(
+                request.plan,
+                _settings(request, run_dir.name, scrubbed(environment, all_credentials), credentials),
+                loop=loop,
+                reporters=[
+                    *output.reporters(self._pause_output),
+                    LogReporter(run_dir),
+                    SummaryReporter(run_dir),
+                    *([_ListenerReporter(self._listener)] if self._listener else []),
+                ],
+                vital_reporters=[audit],
+                claims=claims,
+                keys=lambda control, emit: _key_desk(request, credentials, memory, redactor, loop, control, emit),
+                redactor=redactor,
+                hold_node=request.hold_node,
+            )
+            self._run = run
+            if self._early_stop:
+                run.request_stop(self._early_stop)
+            try:
+                run.prepare()
+                held = _held_items(request, claims, run_dir)
+                run.hold_back(held, _done_items(request, held))
+                for warning in (*request.warnings, *credentials.warnings, *memory.warnings, *endpoint_warnings):
+                    run.announce(Warned(text=warning))
+                exit_code = run.execute()
+            finally:
+                self._has_begun = run.has_begun
+                run.close()
+                output.close(is_stopping=run.is_stopping)
+                self._run = None
+            prune(datetime.now(UTC))
+            return RunResult(exit_code=exit_code, run_dir=run_dir)
+
+    def _stop_because_closed(self) -> None:
+        if self._run is not None:
+            self._run.request_stop("output closed")
+
+    def _pause_output(self) -> None:
+        if self._run is not None:
+            self._run.pause_output()
+
+    def _resume_output(self) -> None:
+        if self._run is not None:
+            self._run.resume_output()
+
+
+def _check_memory_limit(environment: Mapping[str, str]) -> None:
+    limit = environment.get(MEMORY_LIMIT_VARIABLE, "")
+    if limit and not (limit.isdecimal() and int(limit) > 0):
+        raise UsageError(f"{MEMORY_LIMIT_VARIABLE}={limit!r}: expected a number of megabytes, like 2000.")
+
+
+def _interrupt(_number: int) -> NoReturn:
+    """Until the run itself listens, every stop signal is a Ctrl+C: what there is so far is undone."""
+    raise KeyboardInterrupt
+
+
+def _make_run_dir(cleanup: ExitStack, is_used: Callable[[], bool]) -> Path:
+    """The run's folder, held as alive. A run that never began leaves none behind."""
+    with _records_kept():
+        run_dir = create_run_dir(datetime.now(UTC))
+        cleanup.callback(_remove_unless, is_used, run_dir)
+        cleanup.callback(os.close, hold_run_lock(run_dir))
+    return run_dir
+
+
+@contextmanager
+def _records_kept() -> Iterator[None]:
+    """A folder that takes no records is the user's to change, not a bug."""
+    try:
+        yield
+    except OSError as error:
+        raise AgentosError(
+            f"Cannot keep records in {error.filename}: {error.strerror}. Set AGENTOS_HOME to a writable folder."
+        ) from None
+
+
+def _key_desk(
+    request: RunRequest,
+    credentials: CredentialSet,
+    memory: LimitMemory,
+    redactor: Redactor,
+    loop: Loop,
+    control: RunControl,
+    emit: Listener,
+) -> KeyDesk:
+    service = KeyService(
+        with_cli_login(credentials),
+        emit=emit,
+        memory=memory,
+        salt=load_salt() if credentials.credentials else b"",
+        budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
+    )
+    return KeyDesk(
+        service,
+        control,
+        loop,
+        emit,
+        parallel=request.parallel,
+        max_wait_seconds=request.max_wait_seconds,
+        load=lambda: with_cli_login(load_credentials()),
+        on_reload=lambda changed: redactor.add(changed.secrets.values()),
+    )
+
+
+def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:
+    if not is_used():
+        shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _without_limit(credentials: CredentialSet) -> CredentialSet:
+    """Keys that AGENTOS_CREDENTIAL_LIMIT keeps out of the pool are secrets all the same."""
+    if not os.environ.get(LIMIT_VARIABLE):
+        return credentials
+    return load_credentials(environ={k: v for k, v in os.environ.items() if k != LIMIT_VARIABLE})
+
+
+def _with_endpoints(environment: Mapping[str, str], urls: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the base URLs of `agentos.toml` in it: the one way settings reach workers."""
+    return {**environment, **{endpoint_variable(name): url for name, url in urls.items()}}
+
+
+def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, str], list[str]]:
+    """Base URLs for this run, and what to tell of them. Raises UsageError when keys would go to a stranger."""
+    urls = load_settings(request.project_dir, request.environment).provider_urls
+    unconfirmed = unconfirmed_urls(urls, request.environment)
+    refuse_unconfirmed(unconfirmed, held)
+    told = [
+        f"agentos.toml sends {name} calls, and your {name} keys with them, to {url}"
+        for name, url in unconfirmed.items()
+        if name in held
+    ]
+    # A key that is added while the run goes on must not go there either.
+    usable = {n: url for n, url in urls.items() if n not in unconfirmed or is_on_this_machine(url)}
+    return usable, told
+
+
+def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, list[str]]:
+    """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
+    held = list(dict.fromkeys(spec.provider for spec in credentials.specs))
+    if request.preload_providers is not None:
+        return {"preload_providers": [provider for provider in held if provider in request.preload_providers]}
+    default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
+    return {"key_providers": [provider for provider in held if default in ("", provider)]}
+
+
+def _settings(
+    request: RunRequest, run_id: str, environment: Mapping[str, str], credentials: CredentialSet
+) -> RunSettings:
+    return RunSettings(
+        run_id=run_id,
+        workflow=request.workflow,
+        graph=request.graph,
+        project_dir=request.project_dir,
+        search_dir=request.search_dir,
+        parallel=request.parallel,
+        time_limits=TimeLimits(
+            timeout_seconds=request.timeout_seconds,
+            stall_seconds=request.stall_seconds,
+            heartbeat_seconds=min(5.0, request.stall_seconds / 4),
+        ),
+        retries=request.retries,
+        fresh=request.fresh,
+        fork=request.fork,
+        label_prefix=request.label_prefix,
+        resume_command=request.resume_command,
+        environment=environment,
+        **_preloads(request, credentials),
+    )
+
+
+def _held_items(request: RunRequest, claims: Claims, run_dir: Path) -> dict[str, str]:
+    names = {item.id: claim_name(request.workflow, item.id) for item in request.plan.items}
+    live = [d for d in run_dirs() if d != run_dir and is_live(d)]
+    others = [d for d in live if load_run(d).project_dir in ("", str(request.project_dir))]
+    refused = take_claims(claims, names, is_owner_alive=bool(others))
+    holder = f"run {others[0].name}" if len(others) == 1 else "another run"
+    return {item.id: holder for item in request.plan.items if item.id in refused}
+
+
+def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
+    """Items that an earlier run of this batch, stopped or failed in part, has done with the same input."""
+    batch = Batch(request.project_dir, request.workflow)
+    found: dict[str, Done] = {}
+    for item in request.plan.items:
+        if item.id in held:
+            continue
+        if request.fresh:
+            batch.forget(item.id)
+        elif (done := batch.done(item.id, input_hash(item.input))) is not None:
+            # Killed between noting it and removing its checkpoint, a run leaves both.
+            checkpoint.remove(checkpoint.path_for(request.project_dir, request.workflow, item.id))
+            found[item.id] = done
+    return found
+
+
+class _ListenerReporter:
+    """Bare events for a caller's own listener."""
+
+    name = "the caller's listener"
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def handle(self, stamped: Stamped) -> None:
+        self._listener(stamped.event)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _columns(descriptor: int) -> int:
+    """How wide the window behind this descriptor is now."""
+    try:
+        return os.get_terminal_size(descriptor).columns
+    except OSError:
+        return shutil.get_terminal_size().columns
+
+
+class _Output:
+    """The console and, with --json, the event stream."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        request: RunRequest,
+        run_dir: Path,
+        on_closed: Callable[[], None],
+        on_drained: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._sinks: list[StreamSink] = []
+        self._console: ConsoleReporter | None = None
+        self.json_sink: StreamSink | None = None
+
+        def sink(descriptor: int) -> StreamSink:
+            made = StreamSink(descriptor, loop, on_drained=on_drained, on_closed=on_closed)
+            self._sinks.append(made)
+            return made
+
+        if request.is_json:
+            self.json_sink = sink(1)
+        if not request.is_quiet:
+            sys.stdout.flush()
+            descriptor = 2 if request.is_json else 1
+            is_terminal = os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
+            self._console = ConsoleReporter(
+                sink(descriptor),
+                is_terminal=is_terminal,
+                columns=lambda: _columns(descriptor),
+                colour=wants_colour(os.environ, is_terminal=is_terminal),
+                clock=loop.now,
+                run_dir=run_dir,
+            )
+
+    def reporters(self, pause: Callable[[], None]) -> list[Reporter]:
+        if self._console is None:
+            return []
+        return [_LiveConsole(self._console, self._loop, lambda: any(s.is_full for s in self._sinks), pause)]
+
+    def close(self, *, is_stopping: bool) -> None:
+        for sink in self._sinks:
+            sink.flush(_FLUSH_AFTER_STOP_SECONDS if is_stopping else None)
+            sink.close()
+            if sink.fault:
+                sys.stderr.write(f"agentos: error: cannot write the output: {sink.fault}. The run was stopped.\n")
+
+
+class _LiveConsole:
+    """The console, redrawn when it asks for it, and told on when its reader falls behind."""
+
+    name = "the console"
+
+    def __init__(
+        self, console: ConsoleReporter, loop: Loop, is_full: Callable[[], bool], pause: Callable[[], None]
+    ) -> None:
+        self._console = console
+        self._loop = loop
+        self._is_full = is_full
+        self._pause = pause
+        self._timer: Timer | None = None
+
+    def handle(self, stamped: Stamped) -> None:
+        self._console.handle(stamped)
+        self._plan_tick()
+        if self._is_full():
+            self._pause()
+
+    def close(self) -> None:
+        self._console.close()
+
+    def _plan_tick(self) -> None:
+        due = self._console.next_tick()
+        if due is not None and self._timer is None:
+            self._timer = self._loop.after(max(0.0, due - self._loop.now()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._console.tick(self._loop.now())
+        self._plan_tick()

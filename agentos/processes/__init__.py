@@ -1,0 +1,1 @@
+"""Child processes, and what the platform says about processes."""

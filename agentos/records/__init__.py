@@ -1,0 +1,1 @@
+"""Run records on disk: their format, writing, reading, following."""

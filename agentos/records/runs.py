@@ -1,0 +1,297 @@
+"""Runs on disk: their folders, what their records say, and which of them are kept.
+
+A run's folder under `runs_dir()` is named by its start and holds `run.lock` (held while the run is alive), the audit
+`workflow-audit.jsonl`, and, once the run has ended, `summary.json`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from agentos.errors import UsageError
+from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, type_name
+from agentos.paths import runs_dir
+from agentos.records.format import INTERRUPTED, RunSummary, parse_record, parse_summary
+
+SUMMARY_NAME = "summary.json"
+AUDIT_NAME = "workflow-audit.jsonl"
+LOCK_NAME = "run.lock"
+KEPT_RUNS = 100
+KEPT_DAYS = 30
+
+State = Literal["live", "finished", "interrupted", "unfinished"]
+"""`interrupted`: ended in good order with items left. `unfinished`: died without a summary."""
+
+POLL_SECONDS = 0.1
+
+_RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
+_RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+_DOOMED = ".pruned-"
+_LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
+_RUNS_FOR_ESTIMATES = 20
+_DURATIONS_FOR_ESTIMATES = 500
+_OUTCOMES_WITHOUT_DURATION = ("failed", "skipped", "paused", INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as a list shows it."""
+
+    run_id: str
+    run_dir: Path
+    state: State
+    workflow: str = ""
+    project_dir: str = ""
+    started: str = ""
+    total: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    wall_seconds: float | None = None
+    """None as long as the run has not ended."""
+    exit_code: int | None = None
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "run": self.run_id,
+            "state": self.state,
+            "run_dir": str(self.run_dir),
+            "workflow": self.workflow,
+            "project_dir": self.project_dir,
+            "started": self.started,
+            "total": self.total,
+            "counts": dict(self.counts),
+            "wall_seconds": self.wall_seconds,
+            "exit_code": self.exit_code,
+        }
+
+
+def create_run_dir(now: datetime) -> Path:
+    """Make the folder of a run that starts now: named by the UTC time, for its owner alone, never one twice."""
+    parent = runs_dir()
+    parent.mkdir(parents=True, exist_ok=True)
+    instant = now.astimezone(UTC)
+    while True:
+        run_dir = parent / instant.strftime(_RUN_ID_FORMAT)
+        try:
+            run_dir.mkdir(mode=0o700)
+        except FileExistsError:
+            # Another run took this very instant: the next microsecond is as good.
+            instant += timedelta(microseconds=1)
+        else:
+            return run_dir
+
+
+def hold_run_lock(run_dir: Path) -> int:
+    """Mark the run as alive for as long as the returned descriptor is open, and no longer than this process lives."""
+    descriptor = os.open(run_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # Waits for a reader that is just looking: `is_live` holds the lock for an instant.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_live(run_dir: Path) -> bool:
+    """Whether a process holds the run's lock."""
+    try:
+        descriptor = os.open(run_dir / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def list_runs() -> list[Run]:
+    """All runs, newest first."""
+    return [load_run(run_dir) for run_dir in run_dirs()]
+
+
+def run_dirs() -> list[Path]:
+    """The folders of all runs, newest first. Whatever else lies there is not looked at."""
+    try:
+        with os.scandir(runs_dir()) as entries:
+            names = [entry.name for entry in entries if _is_run(entry)]
+    except FileNotFoundError:
+        return []
+    return [runs_dir() / name for name in sorted(names, reverse=True)]
+
+
+def _is_run(entry: os.DirEntry[str]) -> bool:
+    return _RUN_ID.fullmatch(entry.name) is not None and entry.is_dir(follow_symlinks=False)
+
+
+def load_run(run_dir: Path) -> Run:
+    """What is known of a run: from its summary if it has ended, else from its audit so far."""
+    summary = read_summary(run_dir, with_items=False)
+    if summary is None:
+        return _run_from_audit(run_dir)
+    return Run(
+        run_id=run_dir.name,
+        run_dir=run_dir,
+        state="interrupted" if summary.left else "finished",
+        workflow=summary.workflow,
+        project_dir=summary.project_dir,
+        started=summary.started,
+        total=summary.total,
+        counts=summary.counts,
+        wall_seconds=summary.wall_seconds,
+        exit_code=summary.exit_code,
+    )
+
+
+def _run_from_audit(run_dir: Path) -> Run:
+    state: State = "live" if is_live(run_dir) else "unfinished"
+    run = Run(run_id=run_dir.name, run_dir=run_dir, state=state, started=_start_in_name(run_dir.name))
+    counts: Counter[str] = Counter()
+    for stamped in read_audit(run_dir, kinds=("run_started", "item_ended")):
+        match stamped.event:
+            case RunStarted(workflow=workflow, project_dir=project_dir, items=items):
+                run = replace(run, workflow=workflow, project_dir=project_dir, total=len(items), started=stamped.time)
+            case ItemEnded(outcome=outcome) if outcome != INTERRUPTED:
+                counts[outcome] += 1
+    return replace(run, counts=dict(counts))
+
+
+def _start_in_name(run_id: str) -> str:
+    """For a run that was killed before it could say when it started."""
+    try:
+        instant = datetime.strptime(run_id, _RUN_ID_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return ""
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def find_run(text: str) -> Path:
+    """The folder of the run with this id, or the only one whose id begins so, or the newest for `last`.
+
+    Raises UsageError naming the nearest runs when there is none or more than one.
+    """
+    known = run_dirs()
+    if not known:
+        raise UsageError(f"no run '{text}': there are no runs under {runs_dir()} yet")
+    if text == "last":
+        return known[0]
+    matching = [run_dir for run_dir in known if run_dir.name.startswith(text)] if text else []
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UsageError(f"run '{text}' is ambiguous: {_some([each.name for each in matching])}; give more of the id")
+    names = [run_dir.name for run_dir in known]
+    nearest = difflib.get_close_matches(text, names, n=3, cutoff=0.5) or names[:3]
+    raise UsageError(f"no run '{text}'; did you mean {_some(nearest)}? 'agentos runs' lists all")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def past_durations(project_dir: Path, workflow: str) -> list[float]:
+    """Seconds that items of this workflow took in recent runs of this project, newest run first. Cheap."""
+    project = str(project_dir.resolve())
+    durations: list[float] = []
+    for run_dir in run_dirs()[:_RUNS_FOR_ESTIMATES]:
+        summary = read_summary(run_dir, largest=_LARGEST_SUMMARY_FOR_ESTIMATES)
+        if summary is None or summary.workflow != workflow or str(Path(summary.project_dir).resolve()) != project:
+            continue
+        durations += [
+            item.seconds for item in summary.items if item.attempts and item.outcome not in _OUTCOMES_WITHOUT_DURATION
+        ]
+        if len(durations) >= _DURATIONS_FOR_ESTIMATES:
+            break
+    return durations[:_DURATIONS_FOR_ESTIMATES]
+
+
+def prunable(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[Path]:
+    """The runs beyond the newest `keep` or older than `days`, newest first. Unfinished and live ones never."""
+    oldest = (now.astimezone(UTC) - timedelta(days=days)).strftime(_RUN_ID_FORMAT)
+    candidates = [run_dir for place, run_dir in enumerate(run_dirs()) if place >= keep or run_dir.name < oldest]
+    return [run_dir for run_dir in candidates if (run_dir / SUMMARY_NAME).is_file() and not is_live(run_dir)]
+
+
+def prune(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[str]:
+    """Remove the prunable runs and return their ids. Safe to run by several processes at once."""
+    removed = []
+    for run_dir in prunable(now, keep, days):
+        # Out of sight first: a removal cut short must not leave a run that looks unfinished and is kept for ever.
+        try:
+            run_dir.rename(run_dir.with_name(_DOOMED + run_dir.name))
+        except OSError:
+            continue  # Another process was faster, or the folder is not ours to move.
+        removed.append(run_dir.name)
+    for doomed in runs_dir().glob(f"{_DOOMED}*"):
+        shutil.rmtree(doomed, ignore_errors=True)
+    return removed
+
+
+def read_summary(run_dir: Path, *, with_items: bool = True, largest: int | None = None) -> RunSummary | None:
+    """The run's summary; None if it has none, a damaged one, or one of more than `largest` bytes."""
+    path = run_dir / SUMMARY_NAME
+    try:
+        if largest is not None and path.stat().st_size > largest:
+            return None
+        return parse_summary(path.read_bytes(), with_items=with_items)
+    except OSError:
+        return None
+
+
+def read_audit(run_dir: Path, kinds: Sequence[str] = ()) -> Iterator[Stamped]:
+    """The records of the run's audit so far, in order, or those of some kinds (`item_ended`) only.
+
+    Lines that are not whole or not ours are passed over.
+    """
+    # Most lines need no parsing to be refused; what slips through (the same words in a message) is refused after it.
+    marks = [f'"type":"{kind}"'.encode() for kind in kinds]
+    try:
+        with (run_dir / AUDIT_NAME).open("rb") as lines:
+            for line in lines:
+                stamped = parse_record(line) if not marks or any(mark in line for mark in marks) else None
+                if stamped is not None and (not kinds or type_name(stamped.event) in kinds):
+                    yield stamped
+    except FileNotFoundError:
+        return
+
+
+def follow_audit(run_dir: Path, sleep: Callable[[float], object] = time.sleep) -> Iterator[Stamped]:
+    """The run's records, past ones first, then as they come: until its last, or until nobody can write more."""
+    rest, offset = b"", 0
+    while True:
+        # Asked before reading: what a dying run wrote last is then still read.
+        can_grow = is_live(run_dir)
+        chunk = _read_from(run_dir / AUDIT_NAME, offset)
+        offset += len(chunk)
+        *whole, rest = (rest + chunk).split(b"\n")
+        for stamped in filter(None, map(parse_record, whole)):
+            yield stamped
+            if isinstance(stamped.event, RunEnded):
+                return
+        if not chunk:
+            if not can_grow:
+                return
+            sleep(POLL_SECONDS)
+
+
+def _read_from(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(1 << 20)
+    except FileNotFoundError:
+        return b""

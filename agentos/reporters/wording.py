@@ -1,0 +1,276 @@
+"""What each event is called in words for people. Pure: an event in, whole lines of text out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from agentos.events import (
+    BudgetNoticed,
+    ChildrenLeaked,
+    Event,
+    ItemEnded,
+    ItemNoticed,
+    ItemRetried,
+    ItemStalled,
+    ItemStarted,
+    KeyCoolingDown,
+    NodeFinished,
+    NodeStarted,
+    OutputProduced,
+    ParallelismChanged,
+    PoolExhausted,
+    PoolResumed,
+    RunEnded,
+    RunFaulted,
+    RunStarted,
+    StopRequested,
+    Warned,
+)
+from agentos.text.terminal import clean_block
+
+LabelOf = Callable[[str], str]
+"""From an item's id to what people see in brackets: `42` to `LLD-42`."""
+
+COORDINATOR = "[COORDINATOR]"
+LONGEST_REASON = 400
+MOST_NAMES = 10
+_SHUTTING_DOWN = f"{COORDINATOR} Shutting down... waiting for workers to checkpoint"
+_EXHAUSTED = f"{COORDINATOR} Credential pool exhausted. Pausing all workflows..."
+_LEADING_OUTCOMES = ("approved", "completed")
+_TRAILING_OUTCOMES = ("needs_revision", "awaiting_review", "failed", "skipped", "interrupted")
+_VERBS = {
+    "needs_revision": ("needs revision", "need revision"),
+    "awaiting_review": ("awaits review", "await review"),
+}
+
+
+def labels_with(prefix: str) -> LabelOf:
+    """The labels of a run: its prefix before each item's id."""
+    return lambda item_id: prefix + item_id
+
+
+def one_line(text: str, longest: int = LONGEST_REASON) -> str:
+    """Untrusted text as one line that is safe to show: no control characters, no colour, bounded length."""
+    # Cut before cleaning too: a message of many megabytes costs no more than a short one.
+    flat = " ".join(text[: longest * 8].split())
+    cleaned = clean_block(flat.encode(errors="replace") + b"\n", keep_colour=False).decode(errors="replace")
+    shown = " ".join(cleaned.split())
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """How long something took: `12.3s`, `2m 05s`, `1h 02m`; `?` when a damaged record gives no number for it."""
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 59.95:
+        return f"{max(0.0, seconds):.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02d}m"
+
+
+def countdown(seconds: float) -> str:
+    """How long until something happens, rounded up: `47 s`, `13 min`, `5 h 10 min`."""
+    whole = max(1, math.ceil(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    minutes = math.ceil(whole / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names in a row, the rest as a number when there are many."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def outcome_words(outcome: str, number: int = 1) -> str:
+    """`needs_revision` as people say it, of one item or of several."""
+    singular, plural = _VERBS.get(outcome, (outcome.replace("_", " "),) * 2)
+    return one_line(singular if number == 1 else plural, longest=60)
+
+
+def counts_in_words(counts: Mapping[str, int], failed_labels: Sequence[str] = ()) -> str:
+    """`9 completed, 1 failed (LLD-42)`: the good outcomes first, the failed named when their labels are given."""
+    parts = []
+    for outcome in _in_reading_order(counts):
+        number = counts[outcome]
+        names = f" ({listed(failed_labels)})" if outcome == "failed" and failed_labels else ""
+        parts.append(f"{number:,} {outcome_words(outcome, number)}{names}")
+    return ", ".join(parts) or "nothing finished"
+
+
+def _in_reading_order(counts: Mapping[str, int]) -> list[str]:
+    present = [outcome for outcome, number in counts.items() if number]
+    known = {*_LEADING_OUTCOMES, *_TRAILING_OUTCOMES}
+    others = sorted(outcome for outcome in present if outcome not in known)
+    return [outcome for outcome in (*_LEADING_OUTCOMES, *others, *_TRAILING_OUTCOMES) if outcome in present]
+
+
+def failure_words(reason: str, error_type: str = "") -> str:
+    """`FAILED: Invalid spec format`: always one line and never without a reason."""
+    return f"FAILED: {one_line(reason) or one_line(error_type) or 'no reason was given'}"
+
+
+def dry_run_lines(item_ids: Iterable[str], label_of: LabelOf = str) -> list[str]:
+    """What a dry run of plain callables says: the count, then each item in order."""
+    labels = [label_of(item_id) for item_id in item_ids]
+    heading = f"{COORDINATOR} Dry run mode: {counted(len(labels), 'item')} would run, nothing was started"
+    return [heading, *(f"[{label}] would run" for label in labels)]
+
+
+def lines(event: Event, label_of: LabelOf = str) -> list[str]:
+    """The event in whole lines, each beginning with its label in brackets. Some events have nothing to say."""
+    match event:
+        case (
+            ItemStarted()
+            | NodeStarted()
+            | NodeFinished()
+            | OutputProduced()
+            | ItemNoticed()
+            | ItemEnded()
+            | ItemRetried()
+            | ItemStalled()
+            | ChildrenLeaked()
+        ):
+            return [f"[{label_of(event.item_id)}] {text}" for text in _item_texts(event)]
+        case PoolExhausted():
+            return [f"{_EXHAUSTED} {_exhaustion(event)}"]
+        case StopRequested(at_once=at_once):
+            return [f"{COORDINATOR} Stopping at once" if at_once else _SHUTTING_DOWN]
+        case _:
+            return [f"{COORDINATOR} {_run_text(event)}"]
+
+
+_ItemEvent = (
+    ItemStarted
+    | NodeStarted
+    | NodeFinished
+    | OutputProduced
+    | ItemNoticed
+    | ItemEnded
+    | ItemRetried
+    | ItemStalled
+    | ChildrenLeaked
+)
+_RunEvent = (
+    RunStarted | RunFaulted | Warned | PoolResumed | KeyCoolingDown | ParallelismChanged | BudgetNoticed | RunEnded
+)
+
+
+def _item_texts(event: _ItemEvent) -> list[str]:
+    match event:
+        case NodeFinished() | ItemStarted(resumed_after=None):
+            return []
+        case ItemStarted(resumed_after=node):
+            return [f"resuming after {one_line(node or '')}"]
+        case NodeStarted(node=node):
+            return [f">>> Executing: {one_line(node)}"]
+        case OutputProduced(block=block):
+            text = clean_block(block, keep_colour=False).decode(errors="replace")
+            return text.removesuffix("\n").split("\n") if text else []
+        case ItemNoticed(text=text):
+            return [one_line(text)]
+        case ItemEnded():
+            return [_ending(event)]
+        case ItemRetried(attempt=attempt, reason=reason):
+            return [f"attempt {attempt} failed: {one_line(reason)}; trying again"]
+        case ItemStalled(silent_seconds=seconds):
+            return [f"no sign of life for {duration(seconds)}, ending it"]
+        case ChildrenLeaked(pids=pids):
+            return [f"left {_processes(pids)} behind; ended now"]
+        case _:
+            assert_never(event)
+
+
+def _ending(event: ItemEnded) -> str:
+    if event.outcome == "failed":
+        return failure_words(event.reason, event.error_type)
+    words = outcome_words(event.outcome)
+    if event.attempts == 0 and event.outcome != "skipped":
+        return f"{words} {one_line(event.reason)}"  # An earlier run did it.
+    if event.reason:
+        words = f"{words}: {one_line(event.reason)}"
+    # A skipped item never ran, so a time would only puzzle.
+    return words if event.outcome == "skipped" else f"{words} ({duration(event.seconds)})"
+
+
+def _processes(pids: Sequence[int]) -> str:
+    shown = listed([str(pid) for pid in pids])
+    return f"1 process (pid {shown})" if len(pids) == 1 else f"{len(pids)} processes (pids {shown})"
+
+
+def _run_text(event: _RunEvent) -> str:
+    match event:
+        case RunStarted(items=items, parallel=parallel, workflow=workflow):
+            return f"{counted(len(items), 'item')}, {parallel} at a time (graph {one_line(workflow)})"
+        case RunFaulted(reason=reason):
+            return f"FAULT: {one_line(reason)}. Stopping all workflows"
+        case Warned(text=text):
+            return f"Warning: {one_line(text)}"
+        case PoolResumed(waited_seconds=seconds):
+            return f"Keys are available again after {duration(seconds)}. Resuming all workflows"
+        case KeyCoolingDown():
+            return _cooling(event)
+        case ParallelismChanged(now=now, before=before, reason=reason):
+            return f"Running {now} at a time instead of {before}: {one_line(reason)}"
+        case BudgetNoticed(spent_usd=spent, budget_usd=budget):
+            return _budget(spent, budget)
+        case RunEnded(counts=counts):
+            return counts_in_words(counts)
+        case _:
+            assert_never(event)
+
+
+def _cooling(event: KeyCoolingDown) -> str:
+    subject = f"Key {event.key_number} {one_line(event.reason)}"
+    if not math.isfinite(event.seconds) or event.seconds <= 0:
+        return subject  # Waiting would not bring it back.
+    seconds = max(1, math.ceil(event.seconds))
+    return f"{subject}, back in {f'{seconds}s' if seconds < 120 else countdown(seconds)}"
+
+
+def _budget(spent: float, budget: float) -> str:
+    amounts = f"${spent:.2f} of ${budget:.2f} spent or reserved"
+    if spent >= budget:
+        return f"Budget reached: {amounts}. Nothing new starts"
+    return f"Budget: {amounts} ({spent / budget:.0%})"
+
+
+def _exhaustion(event: PoolExhausted) -> str:
+    names = [one_line(name, longest=60) for name in event.names]
+    match event.kind:
+        case "none_valid":
+            return f"no key is valid: {listed(names)}" if names else "no key is valid"
+        case "limited":
+            return _next_opening(event)
+        case _:
+            return f"all {len(names)} keys in use" if len(names) > 1 else "every key is in use"
+
+
+def _next_opening(event: PoolExhausted) -> str:
+    seconds = event.seconds
+    wait = "" if seconds is None else f" (in {countdown(seconds)})"
+    if event.until is None:
+        return f"all keys limited{wait}"
+    return f"all keys limited, next key at {_local_time(event.until, seconds)}{wait}"
+
+
+def _local_time(until: str, seconds: float | None) -> str:
+    """`14:32:10` on the user's clock, with the date when that is not today's."""
+    try:
+        opening = datetime.fromisoformat(until).astimezone()
+    except ValueError:
+        return one_line(until, longest=40)
+    today = (opening - timedelta(seconds=seconds or 0)).date()
+    return opening.strftime("%H:%M:%S" if opening.date() == today else "%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,1 @@
+"""Where code nobody has read is run."""

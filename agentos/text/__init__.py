@@ -1,0 +1,1 @@
+"""Text for people and file names: terminals, prefixes, identifiers."""

@@ -1,0 +1,199 @@
+"""What a test run says: typed cases out of JUnit XML, read as the untrusted text it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+from xml.etree import ElementTree
+
+from agentos.errors import AgentosError
+from agentos.sandbox.bubblewrap import Isolation
+from agentos.workflows.implementation.untrusted_xml import UntrustedXmlError, read_xml
+
+_MAX_MESSAGE_CHARACTERS: Final = 4_000
+
+_ERROR_NAME: Final = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+_LOCATION: Final = re.compile(rf"^(?P<file>[^\s:<>][^:\n]*):\d+: (?P<rest>in .+|{_ERROR_NAME})$", re.MULTILINE)
+_ERROR_LINE: Final = re.compile(rf"^E {{3,}}(?P<type>{_ERROR_NAME})(?:: |$)", re.MULTILINE)
+_SYNTAX_FILE: Final = re.compile(r'^E\s+File "(?P<file>[^"\n]+)", line \d+', re.MULTILINE)
+_MISSING_MODULE: Final = re.compile(r"No module named '(?P<name>[\w.]+)'")
+_MISSING_NAME: Final = re.compile(
+    r"cannot import name '\w+' from (?:partially initialized module )?'(?P<name>[\w.]+)'"
+)
+
+
+class Outcome(Enum):
+    """How one test ended."""
+
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    ERROR = "error"
+
+
+_WORST_LAST: Final = tuple(Outcome)
+
+
+class JunitError(AgentosError):
+    """A JUnit file is not one, is too large, or tries tricks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One test, or one test file that could not be collected."""
+
+    id: str
+    """`tests/test_a.py::TestX::test_y[1]`; the file alone when it could not be collected."""
+    outcome: Outcome
+    file: str | None = None
+    is_collection_error: bool = False
+    error_type: str | None = None
+    """The exception's name, when it could be told."""
+    raised_in: str | None = None
+    """The file the exception came from."""
+    missing_module: str | None = None
+    """The module an import did not find, or did not find a name in."""
+    message: str = ""
+
+    @property
+    def is_failing(self) -> bool:
+        return self.outcome in (Outcome.FAILED, Outcome.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class FileCoverage:
+    """How much of a file the tests ran."""
+
+    statements: int
+    missing_lines: tuple[int, ...]
+    excluded: int = 0
+    """Lines that the code asks not to be measured."""
+
+    @property
+    def percent(self) -> float:
+        return 100.0 if not self.statements else 100.0 * (1 - len(self.missing_lines) / self.statements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteReport:
+    """One run of tests."""
+
+    command: str
+    exit_code: int | None
+    timed_out: bool
+    output: str
+    seconds: float
+    isolation: Isolation
+    cases: tuple[CaseResult, ...] | None
+    """None when the run left no report by test: then the exit code is all there is."""
+    coverage: Mapping[str, FileCoverage] | None = field(default=None)
+    """By path in the project; None when it was not or could not be measured."""
+    coverage_problem: str = "it could not be measured"
+    """Why there is no coverage, after a "since"."""
+
+    @property
+    def passed(self) -> frozenset[str]:
+        return frozenset(case.id for case in self.cases or () if case.outcome is Outcome.PASSED)
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """Ids of what fails; the command itself when there is no report by test."""
+        if self.cases is None:
+            return frozenset() if self.exit_code == 0 else frozenset({self.command})
+        return frozenset(case.id for case in self.cases if case.is_failing)
+
+    @property
+    def collected_count(self) -> int:
+        return sum(not case.is_collection_error for case in self.cases or ())
+
+    @property
+    def collection_errors(self) -> tuple[CaseResult, ...]:
+        return tuple(case for case in self.cases or () if case.is_collection_error)
+
+    @property
+    def is_success(self) -> bool:
+        """Nothing fails, and the command says so too: a report alone can be forged by the code under test."""
+        return self.exit_code == 0 and not self.timed_out and not self.failing
+
+
+def parse_junit(data: bytes) -> tuple[CaseResult, ...]:
+    """The test cases in a JUnit file. Raises JunitError; entities and document types are refused, never expanded."""
+    try:
+        root = read_xml(data, "the JUnit file")
+    except UntrustedXmlError as error:
+        raise JunitError(str(error)) from None
+    if root.tag not in ("testsuites", "testsuite"):
+        raise JunitError(f"the JUnit file starts with <{root.tag[:40]}>, not with <testsuites> or <testsuite>")
+    return _worst_of_each([_case(element) for element in root.iter("testcase")])
+
+
+def _worst_of_each(cases: list[CaseResult]) -> tuple[CaseResult, ...]:
+    """A test that fails and then fails to tear down is listed twice; the first failure counts."""
+    worst: dict[str, CaseResult] = {}
+    for case in cases:
+        known = worst.get(case.id)
+        if known is None or (not known.is_failing and _severity(case) > _severity(known)):
+            worst[case.id] = case
+    return tuple(worst.values())
+
+
+def _severity(case: CaseResult) -> int:
+    return _WORST_LAST.index(case.outcome)
+
+
+def _case(element: ElementTree.Element) -> CaseResult:
+    file, name, class_name = element.get("file"), element.get("name", ""), element.get("classname", "")
+    outcome, problem = _outcome(element)
+    is_collection_error = problem is not None and problem.get("message") == "collection failure"
+    case_id = (file or name) if is_collection_error else _case_id(file, class_name, name)
+    if problem is None or outcome is Outcome.SKIPPED:
+        return CaseResult(case_id, outcome, file)
+    text = f"{problem.get('message', '')}\n{problem.text or ''}"
+    missing = _MISSING_MODULE.search(text) or _MISSING_NAME.search(text)
+    return CaseResult(
+        id=case_id,
+        outcome=outcome,
+        file=file,
+        is_collection_error=is_collection_error,
+        error_type=_error_type(problem),
+        raised_in=_raised_in(problem.text or ""),
+        missing_module=missing["name"] if missing else None,
+        message=text.strip()[-_MAX_MESSAGE_CHARACTERS:],
+    )
+
+
+def _outcome(element: ElementTree.Element) -> tuple[Outcome, ElementTree.Element | None]:
+    for tag, outcome in (("error", Outcome.ERROR), ("failure", Outcome.FAILED), ("skipped", Outcome.SKIPPED)):
+        if (found := element.find(tag)) is not None:
+            return outcome, found
+    return Outcome.PASSED, None
+
+
+def _case_id(file: str | None, class_name: str, name: str) -> str:
+    if file is None:
+        return f"{class_name}::{name}" if class_name else name
+    module = re.sub(r"\.py$", "", file).replace("/", ".").replace("\\", ".")
+    classes = class_name.removeprefix(module).strip(".") if class_name.startswith(module) else ""
+    return "::".join([file, *(part for part in classes.split(".") if part), name])
+
+
+def _error_type(problem: ElementTree.Element) -> str | None:
+    """The last location line of pytest ends in the name; else the last line marked with E starts with it."""
+    text = problem.text or ""
+    locations = list(_LOCATION.finditer(text))
+    if locations and not locations[-1]["rest"].startswith("in "):
+        return locations[-1]["rest"].rpartition(".")[2]
+    errors = [match["type"].rpartition(".")[2] for match in _ERROR_LINE.finditer(text)]
+    if errors:
+        return errors[-1]
+    return (problem.get("type") or "").rpartition(".")[2] or None
+
+
+def _raised_in(text: str) -> str | None:
+    if syntax_files := _SYNTAX_FILE.findall(text):
+        return str(syntax_files[-1])
+    locations = list(_LOCATION.finditer(text))
+    return locations[-1]["file"] if locations else None

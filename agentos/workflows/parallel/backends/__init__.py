@@ -1,1 +1,0 @@
-"""Where workers run: threads for plain callables, processes for LangGraph graphs."""

@@ -1,0 +1,112 @@
+"""The coordinator's hand on an item's files: what is written first, and what a failure leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentos.engine.checkpoints.sqlite import ItemDatabase
+from agentos.engine.claims import Claims, claim_name
+from agentos.engine.done_notes import Batch
+from agentos.engine.item_end import ItemEnd
+from agentos.engine.item_store import ItemStore
+from agentos.engine.plan import Item, input_hash
+from agentos.engine.schedule import Ending
+
+
+class Bench:
+    def __init__(self, root: Path) -> None:
+        self.project = root / "project"
+        self.project.mkdir()
+        self.lock_path = root / "claims.lock"
+        self.claims = Claims(self.lock_path)
+        self.store = ItemStore(self.project, "flow", self.claims)
+
+    def keep(self, item_id: str, *documents: Path) -> None:
+        """A database with documents that wait in it, and as `.tmp` beside their place."""
+        database = ItemDatabase.open(self.store.db_path(item_id))
+        for document in documents:
+            database.keep_output(document, b"text")
+        database.write_outputs()
+        database.connection.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+    made = Bench(tmp_path)
+    yield made
+    made.claims.close()
+
+
+def done(*outputs: Path) -> ItemEnd:
+    paths = tuple(str(path) for path in outputs)
+    return ItemEnd(ending=Ending.DONE, outcome="completed", outputs=paths, has_succeeded=True)
+
+
+def test_documents_of_a_finished_item_take_their_place(bench: Bench) -> None:
+    document = bench.project / "a.md"
+    bench.keep("a", document)
+    end = done(document)
+    assert bench.store.publish(end) is end
+    assert document.read_bytes() == b"text"
+    assert not Path(f"{document}.tmp").exists()
+
+
+def test_a_document_that_cannot_be_placed_fails_its_item_and_keeps_its_checkpoint(bench: Bench) -> None:
+    document = bench.project / "a.md"
+    document.mkdir()
+    bench.keep("a", document)
+    end = bench.store.publish(done(document))
+    assert (end.ending, end.outcome, end.has_succeeded) == (Ending.NOT_DONE, "failed", False)
+    assert f"cannot write {document}" in end.reason
+    assert bench.store.db_path("a").exists()
+
+
+def test_documents_of_an_unfinished_item_are_dropped_and_stay_in_its_database(bench: Bench) -> None:
+    document = bench.project / "a.md"
+    bench.keep("a", document)
+    bench.store.drop_unfinished_documents("a")
+    assert not Path(f"{document}.tmp").exists()
+    database = ItemDatabase.open(bench.store.db_path("a"))
+    assert database.write_outputs() == [str(document)]
+    database.connection.close()
+
+
+def test_a_done_item_is_noted_before_its_checkpoint_goes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = Item(id="a", input={"n": 1})
+    bench.keep("a")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(Batch, "mark_done", fail)
+        with pytest.raises(OSError, match="No space left"):
+            bench.store.note_done(item, "completed", "run-1")
+    assert bench.store.db_path("a").exists()
+    bench.store.note_done(item, "completed", "run-1")
+    assert not bench.store.db_path("a").exists()
+    noted = Batch(bench.project, "flow").done("a", input_hash(item.input))
+    assert noted is not None
+    assert (noted.outcome, noted.run_id) == ("completed", "run-1")
+    bench.store.forget_done(["a", "never-ran"])
+    assert Batch(bench.project, "flow").done("a", input_hash(item.input)) is None
+
+
+def test_an_item_given_back_is_anybodys(bench: Bench) -> None:
+    name = claim_name("flow", "a")
+    assert bench.claims.take(name)
+    with Claims(bench.lock_path) as other:
+        assert not other.take(name)
+        bench.store.give_back("a")
+        assert other.take(name)
+
+
+def test_whether_a_checkpoint_can_be_kept_is_tried(bench: Bench) -> None:
+    assert not bench.store.can_keep("a")  # There is no folder to write to yet.
+    bench.keep("a")
+    assert bench.store.can_keep("a")
+    assert bench.store.claims_fd() == bench.claims.fileno()

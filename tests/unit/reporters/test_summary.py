@@ -1,0 +1,151 @@
+"""The summary counts what happened, in JSON and in words, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agentos.events import Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
+from agentos.records.format import RunSummary, parse_summary
+from agentos.reporters.summary import Summary, SummaryReporter, summary_lines
+
+START = RunStarted(
+    workflow="lld",
+    project_dir="/home/user/shop",
+    items=("41", "42", "43", "44"),
+    parallel=3,
+    pid=1,
+    label_prefix="LLD-",
+    resume_command="lld-workflow --all",
+)
+ENDINGS = (
+    ItemEnded(
+        item_id="41",
+        outcome="approved",
+        seconds=60.0,
+        attempts=2,
+        input_tokens=12_000,
+        output_tokens=345,
+        cost_usd=0.25,
+    ),
+    ItemEnded(item_id="42", outcome="failed", seconds=30.0, reason="Invalid spec\nformat", error_type="SpecError"),
+    ItemEnded(item_id="43", outcome="interrupted", seconds=10.0),
+)
+END = RunEnded(
+    counts={"approved": 1, "failed": 1}, left=("43", "44"), wall_seconds=50.0, item_seconds=100.0, exit_code=130
+)
+
+
+def summary_of(*events: Event) -> RunSummary:
+    summary = Summary()
+    for number, event in enumerate(events):
+        summary.add(Stamped(number, f"2026-10-05T12:00:{number:02d}.000Z", "run-1", event))
+    return summary.result()
+
+
+def test_the_document_has_everything_a_reader_needs(tmp_path: Path) -> None:
+    reporter = SummaryReporter(tmp_path)
+    for number, event in enumerate((START, *ENDINGS, END)):
+        reporter.handle(Stamped(number, f"2026-10-05T12:00:{number:02d}.000Z", "run-1", event))
+    reporter.close()
+    document = json.loads((tmp_path / "summary.json").read_bytes())
+    items = document.pop("items")
+    assert document == {
+        "version": 1,
+        "run": "run-1",
+        "workflow": "lld",
+        "project_dir": "/home/user/shop",
+        "label_prefix": "LLD-",
+        "resume_command": "lld-workflow --all",
+        "started": "2026-10-05T12:00:00.000Z",
+        "ended": "2026-10-05T12:00:04.000Z",
+        "total": 4,
+        "wall_seconds": 50.0,
+        "item_seconds": 100.0,
+        "speed_up": 2.0,
+        "counts": {"approved": 1, "failed": 1},
+        "exit_code": 130,
+        "left": ["43", "44"],
+    }
+    assert items[0] == {
+        "id": "41",
+        "outcome": "approved",
+        "reason": "",
+        "seconds": 60.0,
+        "attempts": 2,
+        "log": "41.log",
+        "input_tokens": 12_000,
+        "output_tokens": 345,
+        "cost_usd": 0.25,
+    }
+    assert items[1]["reason"] == "Invalid spec format"
+
+
+def test_a_summary_reads_back_as_it_was_written() -> None:
+    summary = summary_of(START, *ENDINGS, END)
+    assert parse_summary(json.dumps(summary.to_document()).encode()) == summary
+
+
+def test_there_is_no_file_before_the_end_and_nothing_else_after_it(tmp_path: Path) -> None:
+    reporter = SummaryReporter(tmp_path)
+    reporter.handle(Stamped(1, "t", "run-1", START))
+    assert list(tmp_path.iterdir()) == []
+    reporter.handle(Stamped(2, "t", "run-1", END))
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_sync(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_sync)
+    reporter = SummaryReporter(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        reporter.handle(Stamped(1, "t", "run-1", END))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_words_say_how_it_went_and_how_to_go_on() -> None:
+    assert summary_lines(summary_of(START, *ENDINGS, END), Path("/logs/run-1")) == [
+        "[COORDINATOR] 1 approved, 1 failed (LLD-42)",
+        "[LLD-42] FAILED: Invalid spec format",
+        "[LLD-42] log: /logs/run-1/42.log",
+        "[COORDINATOR] 50.0s in all, 1m 40s of item time: 2.0 times as fast as one by one",
+        "[COORDINATOR] 12,000 tokens in, 345 out, $0.25",
+        "[COORDINATOR] 2 items left: LLD-43, LLD-44",
+        "[COORDINATOR] Resume with: lld-workflow --all",
+        "[COORDINATOR] Logs: /logs/run-1",
+    ]
+
+
+def test_a_run_where_all_went_well_says_little() -> None:
+    good = ItemEnded(item_id="41", outcome="approved", seconds=1.0, cost_usd=0.0012)
+    end = RunEnded(counts={"approved": 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=0)
+    assert summary_lines(summary_of(START, good, end)) == [
+        "[COORDINATOR] 1 approved",
+        "[COORDINATOR] 1.0s in all",
+        "[COORDINATOR] $0.0012",
+    ]
+
+
+def test_failed_items_alone_are_reason_enough_to_name_the_resume_command() -> None:
+    end = RunEnded(counts={"failed": 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
+    assert "[COORDINATOR] Resume with: lld-workflow --all" in summary_lines(summary_of(START, ENDINGS[1], end))
+
+
+def test_a_run_under_way_has_a_sum_so_far() -> None:
+    summary = summary_of(START, NodeStarted(item_id="41", node="N1"), *ENDINGS)
+    assert summary.ended == ""
+    assert summary.exit_code is None
+    assert summary.counts == {"approved": 1, "failed": 1}
+    assert summary.left == ("43", "44")
+    assert summary.item_seconds == 100.0
+    assert summary.wall_seconds == 4.0
+
+
+def test_without_any_event_the_sum_is_empty() -> None:
+    summary = Summary().result()
+    assert (summary.total, summary.left, summary.wall_seconds) == (0, (), 0.0)

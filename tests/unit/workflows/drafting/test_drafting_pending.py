@@ -1,0 +1,113 @@
+"""What is pending: by approvals, checkpoints, patterns and what a user asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentos.documents.approval import ApprovalInfo, stamp_approval
+from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.errors import UsageError
+from agentos.settings import Settings
+from agentos.sources import text_hash
+from agentos.workflows.drafting.pending import Wanted, find_briefs, find_llds
+
+TEXT = "# Title\n\nSome words about it.\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+    for folder in ("docs/issues", "docs/lld/active", "docs/lld/done", "ideas/active", "ideas/done"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path
+
+
+def add(project: Path, *names: str) -> None:
+    for name in names:
+        (project / name).write_text(TEXT)
+
+
+def approve(path: Path, source: str = TEXT) -> None:
+    info = ApprovalInfo("2026-01-01T00:00:00Z", "a", "b", issue_hash=text_hash(source))
+    path.write_text(stamp_approval("# 1 - Design\n\n* **Status:** Draft\n", info))
+
+
+def ids(found: object) -> list[str]:
+    return [item.id for item in found.items]  # type: ignore[attr-defined]
+
+
+def test_a_missing_folder_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"put one Markdown file an issue there.*agentos init"):
+        find_llds(tmp_path, Settings(), Wanted())
+    with pytest.raises(UsageError, match="put one Markdown file a brief there"):
+        find_briefs(tmp_path, Settings(), Wanted())
+
+
+def test_ids_labels_and_globs_choose_in_natural_order(project: Path) -> None:
+    add(project, *(f"docs/issues/{n}-x.md" for n in (1, 2, 10, 11)))
+    assert ids(find_llds(project, Settings(), Wanted())) == ["1", "2", "10", "11"]
+    assert ids(find_llds(project, Settings(), Wanted(patterns=["LLD-2", "1?"]))) == ["2", "10", "11"]
+    with pytest.raises(UsageError, match=r"No issue matches '3'. Known: 1, 2, 10, 11\."):
+        find_llds(project, Settings(), Wanted(patterns=["3"]))
+
+
+def test_an_approved_design_counts_wherever_it_is_and_only_for_its_text(project: Path) -> None:
+    add(project, *(f"docs/issues/{n}-x.md" for n in (1, 2, 3)))
+    approve(project / "docs/lld/active/LLD-1.md")
+    approve(project / "docs/lld/done/LLD-2.md")
+    approve(project / "docs/lld/active/LLD-3.md", source="# Another text\n")
+    found = find_llds(project, Settings(), Wanted())
+    assert ids(found) == ["3"]
+    assert found.reasons["3"] == "the issue changed since its LLD was approved"
+    assert dict(found.skipped) == {
+        "1": "already approved: docs/lld/active/LLD-1.md",
+        "2": "already approved: docs/lld/done/LLD-2.md",
+    }
+    assert ids(find_llds(project, Settings(), Wanted(patterns=["1"], is_fresh=True))) == ["1"]
+    assert ids(find_llds(project, Settings(), Wanted(is_fresh=True))) == ["3"]
+
+
+def test_an_edited_approval_no_longer_counts_and_is_said(project: Path) -> None:
+    add(project, "docs/issues/1-x.md")
+    path = project / "docs/lld/active/LLD-1.md"
+    approve(path)
+    path.write_text(path.read_text().replace("# 1 - Design", "# 1 - Another design"))
+    found = find_llds(project, Settings(), Wanted())
+    assert ids(found) == ["1"]
+    assert "LLD-1.md changed since it was approved" in found.warnings[0]
+
+
+def test_an_unfinished_checkpoint_is_pending_although_approved(project: Path) -> None:
+    add(project, "docs/issues/1-x.md")
+    approve(project / "docs/lld/active/LLD-1.md")
+    db_path = checkpoint.path_for(project, "lld", "1")
+    db_path.parent.mkdir(parents=True)
+    db_path.touch()
+    assert find_llds(project, Settings(), Wanted()).reasons == {"1": "unfinished: goes on from its checkpoint"}
+
+
+def test_issues_that_need_revision_themselves_are_set_aside(project: Path) -> None:
+    (project / "docs/issues/short.md").write_text("---\nid: short\nstatus: Needs revision\n---\n\n" + TEXT)
+    found = find_llds(project, Settings(), Wanted())
+    assert (ids(found), found.skipped) == ([], (("short", "the issue itself needs revision"),))
+
+
+def test_filing_takes_up_approved_briefs_too(project: Path) -> None:
+    add(project, "ideas/active/a.md", "ideas/active/b.md")
+    approve(project / "docs/issues/a.md")
+    assert ids(find_briefs(project, Settings(), Wanted())) == ["b"]
+    found = find_briefs(project, Settings(), Wanted(is_filing=True))
+    assert found.reasons == {"a": "approved, not filed yet", "b": "no approved issue"}
+
+
+def test_a_brief_put_away_before_its_run_was_killed_goes_on_as_it_was(project: Path) -> None:
+    add(project, "ideas/active/a.md")
+    before = find_briefs(project, Settings(), Wanted()).items[0]
+    (project / "ideas/active/a.md").rename(project / "ideas/done/a.md")
+    assert ids(find_briefs(project, Settings(), Wanted())) == []
+    db_path = checkpoint.path_for(project, "issue", "a")
+    db_path.parent.mkdir(parents=True)
+    db_path.touch()
+    assert find_briefs(project, Settings(), Wanted()).items[0] == before

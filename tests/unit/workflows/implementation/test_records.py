@@ -1,0 +1,86 @@
+"""What is known of implemented designs without asking git."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentos.text.identifiers import sanitize_identifier
+from agentos.workflows.implementation.records import (
+    Implemented,
+    as_text,
+    branch_prefix,
+    has_branch,
+    read_record,
+    record_path,
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+
+
+def test_a_record_survives_and_a_damaged_one_counts_as_none(tmp_path: Path) -> None:
+    record = Implemented(document_hash="h", branch="agentos/1", commit="c", base="HEAD")
+    path = record_path(tmp_path, "1")
+    path.parent.mkdir(parents=True)
+    path.write_text(as_text(record))
+    assert read_record(tmp_path, "1") == record
+
+    for damaged in ("", "{}", "[]", '{"document_hash": "h"'):
+        path.write_text(damaged)
+        assert read_record(tmp_path, "1") is None
+    assert read_record(tmp_path, "2") is None
+
+
+def test_branches_are_found_loose_packed_and_from_a_linked_worktree(tmp_path: Path) -> None:
+    git_dir = tmp_path / "main/.git"
+    (git_dir / "refs/heads/agentos").mkdir(parents=True)
+    (git_dir / "refs/heads/agentos/1").write_text("0" * 40)
+    (git_dir / "packed-refs").write_text(f"# pack-refs\n{'1' * 40} refs/heads/agentos/2\n")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (git_dir / "worktrees/linked").mkdir(parents=True)
+    (git_dir / "worktrees/linked/commondir").write_text("../..\n")
+    (linked / ".git").write_text(f"gitdir: {git_dir}/worktrees/linked\n")
+
+    for project in (tmp_path / "main", linked):
+        assert has_branch(project, "agentos/1")
+        assert has_branch(project, "agentos/2")
+        assert not has_branch(project, "agentos/3")
+
+
+def test_without_a_repository_there_is_no_branch(tmp_path: Path) -> None:
+    assert not has_branch(tmp_path, "agentos/1")
+    (tmp_path / ".git").mkdir()
+    assert not has_branch(tmp_path, "agentos/1")
+
+
+@pytest.mark.parametrize(
+    ("folder", "prefix"),
+    [
+        ("", ""),
+        ("api", "api--"),
+        ("services/my-api", "services--my-api--"),
+    ],
+)
+def test_branches_of_a_project_in_a_folder_start_with_the_folder(tmp_path: Path, folder: str, prefix: str) -> None:
+    (tmp_path / ".git").mkdir()
+
+    assert branch_prefix(tmp_path / folder) == prefix
+
+
+def test_folders_that_look_alike_in_a_branch_do_not_share_branches(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    folders = ["a/b", "a--b", "a b", "a-b", "ä-b", "/".join(["deep"] * 40), "/".join(["deep"] * 41)]
+
+    prefixes = [branch_prefix(tmp_path / folder) for folder in folders]
+
+    assert len(set(prefixes)) == len(folders)
+    assert all(sanitize_identifier(f"{prefix}12") for prefix in prefixes)
+
+
+def test_a_project_in_no_repository_has_no_prefix(tmp_path: Path) -> None:
+    assert branch_prefix(tmp_path) == ""
