@@ -45,6 +45,7 @@ from agentos.reporters.console import ConsoleReporter, wants_colour
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.settings import load_settings
+from agentos.text.window import columns_of
 
 _FLUSH_AFTER_STOP_SECONDS = 0.4
 
@@ -337,14 +338,6 @@ class _ListenerReporter:
         """Nothing to close."""
 
 
-def _columns(descriptor: int) -> int:
-    """How wide the window behind this descriptor is now."""
-    try:
-        return os.get_terminal_size(descriptor).columns
-    except OSError:
-        return shutil.get_terminal_size().columns
-
-
 class _Output:
     """The console and, with --json, the event stream."""
 
@@ -375,7 +368,7 @@ class _Output:
             self._console = ConsoleReporter(
                 sink(descriptor),
                 is_terminal=is_terminal,
-                columns=lambda: _columns(descriptor),
+                columns=lambda: columns_of(descriptor),
                 colour=wants_colour(os.environ, is_terminal=is_terminal),
                 clock=loop.now,
                 run_dir=run_dir,

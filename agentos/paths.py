@@ -27,9 +27,61 @@ def checkpoints_dir(project_dir: Path) -> Path:
     return home_dir() / "checkpoints" / project_key(project_dir)
 
 
+def done_notes_dir(project_dir: Path, workflow: str) -> Path:
+    """One small file per item that an unfinished batch has done already."""
+    return home_dir() / "batches" / project_key(project_dir) / workflow
+
+
 def runs_dir() -> Path:
-    """One folder a run, named by its start time."""
+    """One folder per run, named by its start time."""
     return home_dir() / "logs" / "parallel"
+
+
+def lineage_dir(project_dir: Path, label: str) -> Path:
+    """Every draft, verdict and prompt of one item, unless the project keeps them itself."""
+    return home_dir() / "lineage" / project_key(project_dir) / label
+
+
+def implemented_path(project_dir: Path, item_id: str) -> Path:
+    """What is known of the branch an item became."""
+    return home_dir() / "implemented" / project_key(project_dir) / f"{item_id}.json"
+
+
+def worktrees_dir(project_dir: Path) -> Path:
+    """One git worktree per workstream or implemented item."""
+    return home_dir() / "worktrees" / project_key(project_dir)
+
+
+def workstreams_dir(project_dir: Path) -> Path:
+    """The registry of the project's workstreams, and its history."""
+    return home_dir() / "workstreams" / project_key(project_dir)
+
+
+def reservations_path() -> Path:
+    """Ports and names that workstreams of all projects hold."""
+    return home_dir() / "workstreams" / "leases.json"
+
+
+def repository_lock_path(common_dir: Path, what: str = "") -> Path:
+    """Held while git changes a repository's worktrees, or one branch of it."""
+    name = f"{project_key(common_dir)}-{what}" if what else project_key(common_dir)
+    return home_dir() / "workstreams" / "locks" / f"{name}.lock"
+
+
+def credentials_path() -> Path:
+    return home_dir() / "credentials.toml"
+
+
+def key_salt_path() -> Path:
+    return home_dir() / "keys" / "salt"
+
+
+def key_limits_path() -> Path:
+    return home_dir() / "keys" / "limits.json"
+
+
+def repl_history_path() -> Path:
+    return home_dir() / "repl_history"
 
 
 def find_project_dir(start: Path) -> Path:

@@ -14,7 +14,7 @@ from agentos.engine.checkpoints import sqlite as checkpoint
 from agentos.engine.done_notes import Batch
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.records.runs import past_durations
-from agentos.reporters.wording import duration
+from agentos.text.words import duration
 
 
 def show(

@@ -13,9 +13,9 @@ from agentos.cli.run import project_from
 from agentos.cli.texts import say
 from agentos.errors import AgentosError, UsageError
 from agentos.keys.credentials import load_credentials
-from agentos.reporters.wording import counted, listed
 from agentos.settings import FILE_NAME, Settings
 from agentos.sources import FolderSource, ItemKind, parse_source
+from agentos.text.words import counted, listed
 
 _INTRODUCTION = """\
 # AgentOS settings of this project. Every line that is commented out shows its default.

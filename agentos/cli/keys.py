@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentos.cli.options import whole_number
 from agentos.errors import ExitCode, UsageError
+from agentos.paths import credentials_path
+from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
     from agentos.keys.credentials import CredentialSet
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from agentos.llm.key_check import Checked
 
 _PROVIDERS = ("google", "openai", "anthropic")
-_UNLIMITED_COLUMNS = 1_000_000
 _ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
 pipe; it is never an argument, which others on this machine could see. Keys that share a quota (one Google project,
 one OpenAI organisation, one Anthropic workspace) belong to one group."""
@@ -104,7 +104,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _cells(row: KeyRow) -> tuple[str, ...]:
-    from agentos.reporters.wording import one_line
+    from agentos.text.words import one_line
 
     return (
         row.name,
@@ -119,7 +119,7 @@ def _cells(row: KeyRow) -> tuple[str, ...]:
 
 
 def _add(args: argparse.Namespace) -> int:
-    from agentos.keys.credentials import add_credential, credentials_path
+    from agentos.keys.credentials import add_credential
     from agentos.keys.groups import KeySpec
 
     spec = KeySpec(
@@ -152,7 +152,7 @@ def _read_secret(name: str) -> str:
 
 
 def _remove(name: str) -> int:
-    from agentos.keys.credentials import credentials_path, remove_credential
+    from agentos.keys.credentials import remove_credential
 
     remove_credential(credentials_path(), name)
     _print([f"Removed {name} from {credentials_path()}. A secret in the OS keyring or environment stays there."])
@@ -178,7 +178,7 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
 
 
 def _check_cells(checked: Checked) -> tuple[str, ...]:
-    from agentos.reporters.wording import one_line
+    from agentos.text.words import one_line
 
     return (
         checked.name,
@@ -240,15 +240,8 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     cells: list[Sequence[str]] = [headings, *rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(c.ljust(width) for c, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    columns = _columns()
+    columns = window_columns()
     return [line if len(line) <= columns else line[: max(0, columns - 1)] + "…" for line in lines]
-
-
-def _columns() -> int:
-    """The window's width; in a pipe, no limit."""
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        return _UNLIMITED_COLUMNS
-    return shutil.get_terminal_size().columns
 
 
 def _local_time(epoch_seconds: float | None) -> str:

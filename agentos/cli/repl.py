@@ -130,9 +130,9 @@ def _line_editing() -> Iterator[None]:
     except ImportError:
         yield
         return
-    from agentos.paths import home_dir  # noqa: PLC0415
+    from agentos.paths import repl_history_path  # noqa: PLC0415
 
-    history_path = home_dir() / "repl_history"
+    history_path = repl_history_path()
     with contextlib.suppress(OSError):
         readline.read_history_file(history_path)
     readline.set_history_length(_KEPT_LINES)

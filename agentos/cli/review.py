@@ -10,7 +10,7 @@ from typing import Any
 from agentos.cli.run import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
-from agentos.reporters.wording import listed, one_line
+from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
 from agentos.workflows.registry import WORKFLOWS
 

@@ -18,8 +18,8 @@ from agentos.errors import NoUsableKeyError, UsageError
 from agentos.events import Listener
 from agentos.keys.credentials import load_credentials
 from agentos.processes import host
-from agentos.reporters.wording import counted
 from agentos.settings import Settings, load_settings
+from agentos.text.words import counted
 from agentos.workflows.drafting.pending import Pending, Wanted
 from agentos.workflows.issue.filing import FILE_VARIABLE, TOKEN_VARIABLES, filing_environment
 from agentos.workflows.registry import WORKFLOWS, Workflow

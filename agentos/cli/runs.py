@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.errors import ExitCode
+from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
     from agentos.records.format import RunSummary
 
-_UNLIMITED = 1_000_000
 _PRUNE_HELP = "remove ended runs beyond the newest 100 or older than 30 days; unfinished runs are always kept"
 
 
@@ -69,7 +67,7 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         _print([json.dumps([each.to_document() for each in runs], indent=1)])
     else:
-        _print(list_lines(runs, _columns()) if runs else [f"No runs yet under {runs_dir()}"])
+        _print(list_lines(runs, window_columns()) if runs else [f"No runs yet under {runs_dir()}"])
     return ExitCode.OK
 
 
@@ -88,7 +86,7 @@ def _show(run_id: str, *, as_json: bool) -> int:
     if as_json:
         _print([json.dumps({**summary.to_document(), **shown.to_document()}, indent=1)])
     else:
-        _print(show_lines(shown, summary, _columns()))
+        _print(show_lines(shown, summary, window_columns()))
     return ExitCode.OK
 
 
@@ -110,7 +108,7 @@ def _follow(run_id: str) -> int:
     run_dir = find_run(run_id)
     clock = _RecordClock()
     reporter = ConsoleReporter(
-        _StandardOutput(), is_terminal=False, columns=_columns, colour=False, run_dir=run_dir, clock=clock
+        _StandardOutput(), is_terminal=False, columns=window_columns, colour=False, run_dir=run_dir, clock=clock
     )
     try:
         for stamped in follow_audit(run_dir):
@@ -161,10 +159,3 @@ class _StandardOutput:
 def _print(texts: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{text}\n" for text in texts))
     sys.stdout.flush()
-
-
-def _columns() -> int:
-    """The window's width; in a pipe, no limit."""
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        return _UNLIMITED
-    return shutil.get_terminal_size().columns

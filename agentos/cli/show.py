@@ -21,8 +21,9 @@ from agentos.errors import UsageError
 from agentos.records.format import ItemSummary
 from agentos.records.runs import load_run, read_audit, read_summary, run_dirs
 from agentos.reporters.summary import Summary
-from agentos.reporters.wording import one_line, outcome_words
+from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
+from agentos.text.words import one_line
 from agentos.workflows.drafting.document_paths import document_paths, lineage_dir
 from agentos.workflows.registry import Workflow, label_of, parse_label
 

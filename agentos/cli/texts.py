@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
-from typing import Any, Final
+from typing import Any
 
 from agentos.text.terminal import clean_block
-
-UNLIMITED_COLUMNS: Final = 1_000_000
-
-
-def window_columns() -> int:
-    """The window's width; in a pipe, no limit."""
-    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        return UNLIMITED_COLUMNS
-    return shutil.get_terminal_size().columns
 
 
 def say(text: str) -> None:

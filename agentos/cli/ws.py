@@ -245,7 +245,8 @@ def _run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
 
 def _list(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli import ws_tables
-    from agentos.cli.texts import say_json, window_columns
+    from agentos.cli.texts import say_json
+    from agentos.text.window import window_columns
 
     overviews = project.overview(sorted(project.refreshed()))
     if arguments.json:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentos.cli.texts import window_columns
 from agentos.cli.ws_tables import DASHBOARD_EXPENDABLE, dashboard_rows, fitted, narrowed
 from agentos.errors import ExitCode
 from agentos.paths import runs_dir
 from agentos.records.runs import read_audit
+from agentos.text.window import window_columns
 from agentos.workstreams.commands import Overview, ProjectWorkstreams
 from agentos.workstreams.state import Running
 

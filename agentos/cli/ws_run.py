@@ -18,12 +18,12 @@ from agentos.cli import dry_run
 from agentos.cli.options import capped
 from agentos.cli.run import check_graph_spec, workflow_name
 from agentos.cli.run_command import choose_models
-from agentos.cli.texts import window_columns
 from agentos.cli.ws_tables import result_lines
 from agentos.engine.plan import Plan, make_plan
 from agentos.errors import ExitCode, UsageError
 from agentos.processes import host
 from agentos.settings import load_settings
+from agentos.text.window import window_columns
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.issue.filing import TOKEN_VARIABLES
 from agentos.workstreams.batch import Batch, Result

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from agentos.reporters.wording import duration, one_line, outcome_words
+from agentos.clock import local_minute
+from agentos.reporters.wording import outcome_words
+from agentos.text.words import duration, one_line
 from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Made, Overview, Proposal
 from agentos.workstreams.leases import Lease
@@ -75,7 +77,7 @@ def _dashboard_row(overview: Overview, node: str) -> tuple[str, ...]:
 
 
 def _last_event(workstream: Workstream) -> str:
-    return f"{_event_words(workstream.last_event)} {local_time(workstream.changed_at)}"
+    return f"{_event_words(workstream.last_event)} {local_minute(workstream.changed_at)}"
 
 
 def _event_words(event: str) -> str:
@@ -113,7 +115,7 @@ def _distance(overview: Overview) -> str:
 
 def _history_line(entry: Mapping[str, Any]) -> str:
     try:
-        when = local_time(datetime.fromisoformat(str(entry["time"])))
+        when = local_minute(datetime.fromisoformat(str(entry["time"])))
     except ValueError:
         when = "at an unknown time"
     states = f"{entry.get('from') or 'nothing'} -> {entry.get('to') or 'nothing'}"
@@ -229,10 +231,6 @@ def size_words(size_bytes: int | None) -> str:
     while size >= 1000 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
-
-
-def local_time(instant: datetime) -> str:
-    return instant.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def fitted(rows: Sequence[Sequence[str]], columns: int, expendable: Sequence[str] = ()) -> list[str]:

@@ -8,7 +8,7 @@ import stat
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from agentos.codebase.regular_file import read_regular
+from agentos.files import read_regular
 from agentos.processes.children import run_child
 
 MAX_FILES = 50_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from agentos.documents.approval import (
     with_status,
 )
 from agentos.errors import InvalidIdentifier
+from agentos.files import sync_dir
 
 __all__ = [
     "Absent", "ApprovalError", "ApprovalInfo", "Changed", "Entry", "Intact", "Lineage", "ReviewLogEntry",
@@ -116,15 +116,5 @@ class Lineage:
             claim.rename(path)
         finally:
             claim.unlink(missing_ok=True)
-        _sync_folder(self.directory)
+        sync_dir(self.directory)
         return path
-
-
-def _sync_folder(directory: Path) -> None:
-    # Not every platform can open a folder; where it cannot, the rename is as durable as it gets.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentos.paths import home_dir, project_key
+from agentos.paths import done_notes_dir
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Batch:
     """The items of one workflow in one project. One small file a done item: claims keep two writers apart."""
 
     def __init__(self, project_dir: Path, workflow: str) -> None:
-        self._directory = home_dir() / "batches" / project_key(project_dir) / workflow
+        self._directory = done_notes_dir(project_dir, workflow)
 
     def mark_done(self, item_id: str, done: Done) -> None:
         """So that the same command, after a stop, does not do the item again."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
+from agentos.clock import stamp, utc_now
 from agentos.events import Event, OutputProduced, Stamped, Warned
 
 
@@ -29,7 +30,7 @@ class Emitter:
         *,
         vital: Iterable[Reporter],
         on_vital_failure: Callable[[str], None],
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._run_id = run_id
         self._reporters = list(reporters)
@@ -42,7 +43,7 @@ class Emitter:
         # Output is no record: it shares the number of the one before, so that a gap in the audit is a loss.
         if not isinstance(event, OutputProduced):
             self._sequence += 1
-        time = self._clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = stamp(self._clock(), "milliseconds")
         stamped = Stamped(self._sequence, time, self._run_id, event)
         faults = self._hand_to_vital(stamped)
         losses = self._hand_to_others(stamped)

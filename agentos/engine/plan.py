@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import heapq
 import json
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentos.errors import InvalidIdentifier, UsageError
+from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
 
 _ITEM_KEYS = frozenset({"id", "input", "priority", "depends_on"})
@@ -155,14 +155,10 @@ def select(items: Sequence[Item], patterns: Sequence[str]) -> list[Item]:
     """The items that any id or glob names, in their own order. No patterns: all of them."""
     if not patterns:
         return list(items)
-    known = {item.id for item in items}
-    chosen: set[str] = set()
-    for pattern in dict.fromkeys(patterns):
-        matches = {pattern} if pattern in known else {i for i in known if fnmatch.fnmatchcase(i, pattern)}
-        if not matches:
-            raise UsageError(f"No item matches {pattern!r}. {_known(items)}")
-        chosen |= matches
-    return [item for item in items if item.id in chosen]
+    named, unknown = globs.chosen(patterns, {item.id for item in items})
+    if unknown:
+        raise UsageError(f"No item matches {unknown[0]!r}. {_known(items)}")
+    return [item for item in items if item.id in set(named)]
 
 
 def _known(items: Sequence[Item]) -> str:

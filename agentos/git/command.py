@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from agentos.errors import AgentosError
-from agentos.processes.children import ChildResult, pids_with_variable, run_child
+from agentos.processes import host
+from agentos.processes.children import ChildResult, run_child
 
 # Marks every git we start, and the children git itself starts, with the worktree they work in.
 OWNER_VARIABLE: Final = "AGENTOS_GIT_WORKTREE"
@@ -82,7 +83,7 @@ class GitError(AgentosError):
         self.command = command
         self.cwd = cwd
         self.git_exit_code = exit_code
-        self.stderr_tail = _one_line(stderr)[-_STDERR_TAIL_CHARACTERS:]
+        self.stderr_tail = _joined_lines(stderr)[-_STDERR_TAIL_CHARACTERS:]
         super().__init__(f"`{command}` failed in {cwd}: {self.stderr_tail or f'exit code {exit_code}'}")
 
 
@@ -201,7 +202,7 @@ class Git:
         return [program, "--no-pager", *settings, *place, *arguments]
 
     def _words(self, arguments: tuple[str, ...]) -> str:
-        return _one_line(shlex.join(["git", *arguments]))[:200]
+        return _joined_lines(shlex.join(["git", *arguments]))[:200]
 
     def _remove_if_stale(self, lock_path: Path) -> bool:
         is_ours = any(lock_path == owned or owned in lock_path.parents for owned in self.owned_locks)
@@ -233,11 +234,11 @@ def remove_stale_lock(lock_path: Path, *, owner: str, now: float) -> bool:
     can_look = Path("/proc/self/environ").exists()
     if age_seconds < (STALE_LOCK_SECONDS if can_look else STALE_LOCK_SECONDS_WITHOUT_PROC):
         return False
-    if any(True for _ in pids_with_variable(OWNER_VARIABLE, owner)):
+    if host.processes_with(OWNER_VARIABLE, owner):
         return False
     lock_path.unlink(missing_ok=True)
     return True
 
 
-def _one_line(text: str) -> str:
+def _joined_lines(text: str) -> str:
     return " | ".join(line.strip() for line in text.splitlines() if line.strip())

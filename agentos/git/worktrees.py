@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
-from agentos.file_lock import locked
+from agentos.files import locked, write_whole
 from agentos.git.command import OWNER_VARIABLE, Git, GitError
 from agentos.git.provisioning import ProvidedFile, provide_files
 from agentos.git.unsaved_work import Losses, find_losses
-from agentos.paths import home_dir, project_key
+from agentos.paths import repository_lock_path, worktrees_dir
 from agentos.processes.children import kill_with_variable
 from agentos.text.identifiers import sanitize_identifier
 
@@ -87,11 +87,6 @@ class Created:
     was_there: bool
 
 
-def default_worktrees_dir(project_dir: Path) -> Path:
-    """Where a project's worktrees go unless it is configured: outside of the user's checkout."""
-    return home_dir() / "worktrees" / project_key(project_dir)
-
-
 def branch_of(slug: str) -> str:
     """The branch of a workstream."""
     return f"{BRANCH_PREFIX}{sanitize_identifier(slug)}"
@@ -107,7 +102,7 @@ class Repository:
     worktrees_dir: Path
 
     @classmethod
-    def open(cls, project_dir: Path, worktrees_dir: Path | None = None) -> Repository:
+    def open(cls, project_dir: Path, configured_dir: Path | None = None) -> Repository:
         """The repository `project_dir` is in. Raises UsageError when it is in none or has no working tree."""
         git = Git(project_dir)
         try:
@@ -118,8 +113,8 @@ class Repository:
             ) from None
         common_dir, top_level = answer.splitlines()
         # Resolved, since git writes down where worktrees really are.
-        worktrees_dir = (worktrees_dir or default_worktrees_dir(Path(top_level))).resolve()
-        return cls(Path(top_level), Path(common_dir), worktrees_dir)
+        directory = (configured_dir or worktrees_dir(Path(top_level))).resolve()
+        return cls(Path(top_level), Path(common_dir), directory)
 
     @property
     def git(self) -> Git:
@@ -276,8 +271,7 @@ class Repository:
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         """One at a time adds, removes or repairs a worktree of a repository: two trip over `.git/worktrees`."""
-        lock_path = home_dir() / "workstreams" / "locks" / f"{project_key(self.common_dir)}.lock"
-        with locked(lock_path, timeout_seconds=300.0):
+        with locked(repository_lock_path(self.common_dir), timeout_seconds=300.0):
             yield
 
     def _is_whole(self, worktree: Worktree) -> bool:
@@ -450,10 +444,8 @@ def read_origin(worktree: Worktree) -> Origin | None:
 
 
 def _write_origin(worktree: Worktree, origin: Origin) -> None:
-    path = worktree.git_dir / _ORIGIN_FILE
-    temporary_path = path.with_suffix(".tmp")
-    temporary_path.write_text(json.dumps({"base": origin.base, "commit": origin.commit}))
-    temporary_path.replace(path)
+    record = {"base": origin.base, "commit": origin.commit}
+    write_whole(worktree.git_dir / _ORIGIN_FILE, json.dumps(record))
 
 
 def _sweep_trash(path: Path) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
-from agentos.files import PRIVATE_FILE_MODE, create_private, locked, write_private
+from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
 from agentos.keys.groups import KeySpec
-from agentos.paths import home_dir
+from agentos.paths import credentials_path, key_salt_path
 
 PROVIDERS = ("google", "openai", "anthropic")
 PLAIN_VARIABLES = {
@@ -78,11 +78,6 @@ class CredentialSet:
         return frozenset(name for name, secret in self.secrets.items() if old.get(name, secret) != secret)
 
 
-def credentials_path() -> Path:
-    """`~/.agentos/credentials.toml`."""
-    return home_dir() / "credentials.toml"
-
-
 def load_credentials(
     path: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -136,7 +131,7 @@ def add_credential(
     entry = _entry(spec, secret=secret, env=env, use_keyring=use_keyring)
     _check_entry(entry, where)
     path = path.resolve()
-    with locked(path):
+    with locked(lock_of(path)):
         text = _read(path) or ""
         if any(existing.get("name") == spec.name for existing in _parse(path, text)):
             raise UsageError(
@@ -152,7 +147,7 @@ def add_credential(
 def remove_credential(path: Path, name: str) -> None:
     """Take a key out of the file, leaving the rest as it is. A secret in the OS keyring stays there."""
     path = path.resolve()
-    with locked(path):
+    with locked(lock_of(path)):
         text = _read(path) or ""
         entries = _parse(path, text)
         index = next((i for i, entry in enumerate(entries) if entry.get("name") == name), None)
@@ -174,7 +169,7 @@ def fingerprint(secret: str, salt: bytes) -> str:
 
 def load_salt(path: Path | None = None) -> bytes:
     """This machine's salt, made on first use, in a file of mode 0600 under AGENTOS_HOME."""
-    path = home_dir() / "keys" / "salt" if path is None else path
+    path = key_salt_path() if path is None else path
     try:
         if not path.exists():
             create_private(path, secrets.token_hex(32))  # Another process may be first: then its salt is read.

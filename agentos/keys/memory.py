@@ -7,15 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentos.files import locked, write_private
-from agentos.paths import home_dir
+from agentos.files import lock_of, locked, write_private
+from agentos.paths import key_limits_path
 
 MEMORY_VERSION = 1
-
-
-def limits_path() -> Path:
-    """`~/.agentos/keys/limits.json`."""
-    return home_dir() / "keys" / "limits.json"
 
 
 class LimitMemory:
@@ -27,7 +22,7 @@ class LimitMemory:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = limits_path() if path is None else path
+        self._path = key_limits_path() if path is None else path
         self.warnings: list[str] = []
         """What the user should know, such as a damaged file set aside."""
 
@@ -38,7 +33,7 @@ class LimitMemory:
 
     def save(self, limits: Mapping[str, Any], fingerprints: Mapping[str, str], *, now: float) -> None:
         """Merge into the file what this run knows; what has ended is dropped."""
-        with locked(self._path):
+        with locked(lock_of(self._path)):
             known = self._read()
             for name, record in limits.items():
                 mark = fingerprints.get(name)
@@ -49,7 +44,7 @@ class LimitMemory:
     def forget(self, fingerprint: str, *, keeps_rejection: bool = False) -> None:
         """The user's word that a key is to be tried again. Its limits are its group's, its rejection is its own."""
         kept = {"calls", "last_used", *(("rejected",) if keeps_rejection else ())}
-        with locked(self._path):
+        with locked(lock_of(self._path)):
             known = self._read()
             if fingerprint in known:
                 known[fingerprint] = {name: value for name, value in known[fingerprint].items() if name in kept}
@@ -57,7 +52,7 @@ class LimitMemory:
 
     def lift_rejection(self, fingerprint: str) -> None:
         """The provider has accepted the key."""
-        with locked(self._path):
+        with locked(lock_of(self._path)):
             known = self._read()
             if known.get(fingerprint, {}).pop("rejected", None) is not None:
                 self._write(known)

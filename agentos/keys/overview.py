@@ -6,9 +6,9 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
+from agentos.clock import stamp_of_epoch
 from agentos.errors import UsageError
 from agentos.keys.credentials import CredentialSet, fingerprint, load_salt
 from agentos.keys.memory import LimitMemory
@@ -88,4 +88,4 @@ def fingerprints(credentials: CredentialSet) -> dict[str, str]:
 def iso_time(epoch_seconds: float | None) -> str | None:
     if epoch_seconds is None:
         return None
-    return datetime.fromtimestamp(epoch_seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return stamp_of_epoch(epoch_seconds)

@@ -9,9 +9,9 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from agentos.clock import stamp_of_epoch
 from agentos.errors import BudgetReachedError, NoUsableKeyError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, PoolResumed, Warned
 from agentos.keys.budget import Budget
@@ -293,7 +293,7 @@ class KeyService:
         if self._waiting_since is None:
             self._waiting_since = now
         if isinstance(why, AllLimited) and self._announced != "limited":
-            until = datetime.fromtimestamp(why.until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            until = stamp_of_epoch(why.until)
             self._announce(PoolExhausted(kind="limited", until=until, seconds=round(why.until - now, 1)))
         elif isinstance(why, AllInUse) and self._announced is None and self._is_worth_telling(now):
             self._announce(PoolExhausted(kind="in_use", names=self._names_asked_for()))

@@ -21,6 +21,7 @@ from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure
 from agentos.llm.types import Completion, Outcome, Request
+from agentos.text.words import one_line
 
 Attempt = Callable[[Lease], Outcome]
 """Asks the provider once. Given the lease, not its secret: a lease can be shown in a traceback."""
@@ -117,15 +118,14 @@ def _error(request: Request, outcome: Outcome, attempts: int) -> ModelRequestErr
     match outcome.evidence:
         case RequestFailed(status=status, reason=reason):
             answered = f" with status {status}" if status is not None else ""
-            why = _one_line(outcome.detail or reason) or "no reason given"
+            why = _reason(outcome.detail or reason) or "no reason given"
             return ModelRequestError(f"{model} refused the request{answered}: {why}.")
         case TransportFailed(reason=reason):
-            what = f"did not answer: {_one_line(reason) or 'connection failed'}"
+            what = f"did not answer: {_reason(reason) or 'connection failed'}"
         case _:
             what = "is overloaded"
     return ProviderUnavailableError(f"{model} {what} ({attempts} attempts); run again later to resume.")
 
 
-def _one_line(text: str) -> str:
-    flat = " ".join(text.split()).rstrip(".")
-    return flat if len(flat) <= 300 else flat[:297] + "..."
+def _reason(text: str) -> str:
+    return one_line(text, 300).rstrip(".")

@@ -6,7 +6,6 @@ One JSON file a call: `{directory}/{workflow}/{item}/{node}.{round}.json`.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
+from agentos.files import write_whole
 from agentos.keys.leases import Usage
 from agentos.llm import settings
 from agentos.llm.context import CallPlace
@@ -51,7 +51,6 @@ def save(
 ) -> Path:
     """Keep an answer for later replay. Whole or not at all: readers never see half a file, nor a key."""
     path = recording_path(directory, place)
-    path.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "model": completion.model,
         "text": completion.text,
@@ -60,9 +59,7 @@ def save(
         "is_truncated": completion.is_truncated,
         "request": {"system": request.system, "messages": [asdict(message) for message in request.messages]},
     }
-    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
-    unfinished.write_text(mask(json.dumps(record, indent=2, ensure_ascii=False)) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, mask(json.dumps(record, indent=2, ensure_ascii=False)) + "\n")
     return path
 
 

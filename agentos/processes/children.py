@@ -11,10 +11,12 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+
+from agentos.processes import host
 
 # Time between asking a group to end and ending it: git uses it to remove its lock files.
 TERMINATE_GRACE_SECONDS: Final = 1.0
@@ -258,28 +260,12 @@ def _signal_group(group_id: int, signal_number: int) -> None:
         os.killpg(group_id, signal_number)
 
 
-def pids_with_variable(name: str, value: str) -> Iterator[int]:
-    """Living processes (not this one) with `name=value` in their environment: children known without their group.
-
-    Yields nothing where there is no /proc.
-    """
-    wanted = f"{name}={value}".encode()
-    for entry in Path("/proc").glob("[0-9]*"):
-        pid = int(entry.name)
-        if pid == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                yield pid
-
-
 def kill_with_variable(name: str, value: str, *, within_seconds: float = 2.0) -> None:
     """Kill every process marked by an environment variable, also those that left their group or session."""
     deadline = time.monotonic() + within_seconds
-    while pids := list(pids_with_variable(name, value)):
+    while pids := host.processes_with(name, value):
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+            host.kill_quietly(pid)
         if time.monotonic() > deadline:
             return
         time.sleep(0.01)

@@ -83,6 +83,12 @@ def session_of(pid: int) -> int | None:
     return int(fields[3]) if fields else None
 
 
+def start_time(pid: int) -> str | None:
+    """When a process started, in the kernel's own count; None when there is none, or where there is no /proc."""
+    fields = _stat_fields(pid)
+    return fields[19] if len(fields) > 19 else None
+
+
 def is_suspended(pid: int) -> bool:
     """Stopped by a signal (SIGSTOP, Ctrl+Z, a debugger): silent, but not wedged."""
     fields = _stat_fields(pid)
@@ -96,10 +102,12 @@ def is_runnable(pid: int) -> bool:
 
 
 def processes_with(variable: str, value: str) -> list[int]:
-    """Processes that were started with this environment variable."""
+    """Other processes that were started with this environment variable; none where there is no /proc."""
     wanted = f"{variable}={value}".encode()
     found = []
     for pid in _pids():
+        if pid == os.getpid():
+            continue
         try:
             if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 found.append(pid)

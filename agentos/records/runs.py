@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from agentos.clock import stamp
 from agentos.errors import UsageError
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, type_name
 from agentos.paths import runs_dir
@@ -176,7 +177,7 @@ def _start_in_name(run_id: str) -> str:
         instant = datetime.strptime(run_id, _RUN_ID_FORMAT).replace(tzinfo=UTC)
     except ValueError:
         return ""
-    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return stamp(instant, "milliseconds")
 
 
 def find_run(text: str) -> Path:

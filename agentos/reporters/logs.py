@@ -28,8 +28,9 @@ from agentos.events import (
     Warned,
 )
 from agentos.reporters.item_files import ItemFiles
-from agentos.reporters.wording import counted, duration, one_line, outcome_words
+from agentos.reporters.wording import outcome_words
 from agentos.text.terminal import clean_block
+from agentos.text.words import counted, duration, one_line
 
 
 def log_name(item_id: str) -> str:

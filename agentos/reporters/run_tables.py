@@ -6,19 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from agentos.clock import local_minute
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import Run
 from agentos.reporters.progress import bar
 from agentos.reporters.summary import summary_lines
-from agentos.reporters.wording import (
-    LabelOf,
-    counted,
-    counts_in_words,
-    duration,
-    labels_with,
-    one_line,
-    outcome_words,
-)
+from agentos.reporters.wording import LabelOf, counts_in_words, labels_with, outcome_words
+from agentos.text.words import counted, duration, one_line
 
 _RUN_HEADINGS = ("RUN", "STATE", "ENDED", "WORKFLOW", "STARTED", "TIME", "RESULT", "PROJECT")
 _ITEM_HEADINGS = ("ITEM", "OUTCOME", "TIME", "", "REASON")
@@ -84,6 +78,6 @@ def _fitted(line: str, columns: int) -> str:
 def _local_time(stamp: str) -> str:
     """A record's UTC time on the user's clock."""
     try:
-        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+        return local_minute(datetime.fromisoformat(stamp))
     except ValueError:
         return "at an unknown time"

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
+from agentos.files import write_whole
 from agentos.records.format import INTERRUPTED, ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
-from agentos.reporters.wording import (
-    COORDINATOR,
-    LabelOf,
-    counted,
-    counts_in_words,
-    duration,
-    failure_words,
-    labels_with,
-    listed,
-    one_line,
-)
+from agentos.reporters.wording import COORDINATOR, LabelOf, counts_in_words, failure_words, labels_with
+from agentos.text.words import counted, duration, listed, one_line
 
 LEAST_SPEED_UP = 1.05
 """What is worth telling: below, `1.0 times as fast` says nothing."""
@@ -185,21 +176,7 @@ class SummaryReporter:
         self._summary.add(stamped)
         if isinstance(stamped.event, RunEnded):
             document = self._summary.result().to_document()
-            _write_whole(self._path, json.dumps(document, indent=1).encode() + b"\n")
+            write_whole(self._path, json.dumps(document, indent=1).encode() + b"\n")
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """A reader sees all of it or nothing, also after a power cut."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

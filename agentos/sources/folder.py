@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from agentos.codebase.regular_file import read_regular
 from agentos.documents.markdown import Document, parse
 from agentos.errors import InvalidIdentifier, UsageError
+from agentos.files import read_regular
 from agentos.sources.item import SourceItem, dependency_ids, natural_key, priority_of, without_padding
 from agentos.text.identifiers import sanitize_identifier
 

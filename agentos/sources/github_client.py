@@ -6,7 +6,6 @@ The one owner of retries: githubkit's own are off. A request that may have taken
 from __future__ import annotations
 
 import importlib
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.sources.github_token import check_api_url, check_token
+from agentos.text.words import one_line
 
 Json = dict[str, Any]
 WaitListener = Callable[[float, str], None]
@@ -266,7 +266,7 @@ class GitHubClient(AbstractContextManager["GitHubClient"]):
 
     def _error(self, result: Reply | NoReply, path: str, *, is_repeatable: bool) -> GitHubError:
         error = _error_for(result, f"{self.base_url}/{path.lstrip('/')}", is_repeatable=is_repeatable)
-        return type(error)(_one_line(self._without_token(str(error))))
+        return type(error)(one_line(self._without_token(str(error))))
 
     def _without_token(self, text: str) -> str:
         return text.replace(self._token, "[token]") if self._token else text
@@ -346,7 +346,3 @@ def _words_of(body: Any) -> str:
             details.append(str(error))
     words = "; ".join(detail for detail in details if detail)
     return f" ({words[:300]})" if words else ""
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\s]+", " ", text).strip()

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.errors import UsageError
-from agentos.file_lock import locked
-from agentos.paths import home_dir
+from agentos.files import locked, write_whole
+from agentos.paths import reservations_path
 from agentos.sandbox.passed_on import LIST_VARIABLE
 from agentos.text.identifiers import sanitize_identifier
-from agentos.workstreams.registry import write_whole
 
 DEFAULT_PORTS: Final = range(20_000, 21_000)
 PORT: Final = "port"
@@ -56,7 +55,7 @@ class WorkstreamLeases:
 
     def __init__(self, project_dir: Path) -> None:
         self._project = str(project_dir.resolve())
-        self._path = home_dir() / "workstreams" / "leases.json"
+        self._path = reservations_path()
 
     def port(self, slug: str, variable: str, *, ports: range = DEFAULT_PORTS) -> Lease:
         """A port nobody else holds or listens on; the same one when asked again. UsageError if none is left."""

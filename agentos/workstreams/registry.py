@@ -8,14 +8,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from agentos.clock import utc_now
 from agentos.errors import UsageError
-from agentos.file_lock import locked
+from agentos.files import locked, write_whole
 from agentos.git.worktrees import Repository, branch_of
-from agentos.paths import home_dir, project_key
+from agentos.paths import workstreams_dir
+from agentos.processes import host
 from agentos.workstreams.state import (
     Active,
     Completed,
@@ -136,15 +138,11 @@ def _detail(request: Request) -> str:
     return str(getattr(request, "reason", "") or getattr(request, "node", "") or getattr(request, "run_id", "") or "")
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Registry:
     """The workstreams of one project."""
 
-    def __init__(self, project_dir: Path, *, now: Callable[[], datetime] = _utc_now) -> None:
-        self.directory = home_dir() / "workstreams" / project_key(project_dir)
+    def __init__(self, project_dir: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+        self.directory = workstreams_dir(project_dir)
         self.history_path = self.directory / "history.jsonl"
         self._registry_path = self.directory / "registry.json"
         self._now = now
@@ -225,17 +223,6 @@ class Registry:
             stream.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in missing))
             stream.flush()
             os.fsync(stream.fileno())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: after a crash it is the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary_path = path.with_name(f"{path.name}.tmp")
-    with temporary_path.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary_path.replace(path)
 
 
 def _last_number(history_path: Path) -> int:
@@ -323,15 +310,7 @@ def _state_from(record: Mapping[str, Any]) -> State:
 
 def this_process() -> Owner:
     """The owner to start a workstream with."""
-    return Owner(os.getpid(), _start_time(os.getpid()) or "")
-
-
-def _start_time(pid: int) -> str | None:
-    """When a process started, in the kernel's own count; None when there is none, or where there is no /proc."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None
+    return Owner(os.getpid(), host.start_time(os.getpid()) or "")
 
 
 def is_alive(owner: Owner) -> bool:
@@ -342,7 +321,7 @@ def is_alive(owner: Owner) -> bool:
         return False
     except PermissionError:
         return True
-    return not owner.started or _start_time(owner.pid) in (None, owner.started)
+    return not owner.started or host.start_time(owner.pid) in (None, owner.started)
 
 
 def _dead_owners(workstreams: Iterable[Workstream]) -> set[Owner]:

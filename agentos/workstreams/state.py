@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Final, TypeAlias
 
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.git.worktrees import BRANCH_PREFIX, Worktree
+from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
 
 _GLOB_CHARACTERS: Final = frozenset("*?[")
@@ -306,22 +306,13 @@ def select_slugs(patterns: Sequence[str], known: Collection[str]) -> tuple[str, 
 
     Names that match nothing are one UsageError, with what may have been meant.
     """
-    chosen: dict[str, None] = {}
-    problems = []
     for pattern in patterns:
-        matches = _matches(pattern, known)
-        if not matches:
-            problems.append(_unknown(pattern, known))
-        chosen.update(dict.fromkeys(matches))
-    if problems:
-        raise UsageError("; ".join(dict.fromkeys(problems)))
+        if not _GLOB_CHARACTERS & set(pattern):
+            sanitize_identifier(pattern)
+    chosen, unknown = globs.chosen(patterns, known)
+    if unknown:
+        raise UsageError("; ".join(_unknown(pattern, known) for pattern in unknown))
     return tuple(chosen)
-
-
-def _matches(pattern: str, known: Collection[str]) -> list[str]:
-    if _GLOB_CHARACTERS & set(pattern):
-        return sorted(slug for slug in known if fnmatch.fnmatchcase(slug, pattern))
-    return [slug] if (slug := sanitize_identifier(pattern)) in known else []
 
 
 def _unknown(pattern: str, known: Collection[str]) -> str:

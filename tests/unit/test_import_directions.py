@@ -78,10 +78,10 @@ PURE_MODULES = (
 ROOMS = (
     "errors",
     "events",
+    "clock",
     "paths",
     "text",
     "files",
-    "file_lock",
     "processes",
     "settings",
     "outputs",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from agentos.clock import stamp, utc_now
 from agentos.documents.approval import ApprovalInfo, ReviewLogEntry, stamp_approval, with_status
 from agentos.workflows.drafting import steps
 from agentos.workflows.drafting.state import DraftingState
@@ -37,7 +37,7 @@ def conclude(state: DraftingState, text: str, max_rounds: int) -> Conclusion:
 def _approval(state: DraftingState) -> ApprovalInfo:
     by_person = state.get("decision") == "approve"
     return ApprovalInfo(
-        approved_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        approved_at=stamp(utc_now()),
         drafter=state["drafter"],
         reviewer=f"{state['reviewer']}, then a person" if by_person else state["reviewer"],
         issue_hash=state["source_hash"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentos.paths import home_dir, project_key
+from agentos import paths
 from agentos.settings import Settings
 
 
@@ -27,4 +27,4 @@ def lineage_dir(project_dir: Path, settings: Settings, label: str) -> Path:
     """Where an item's drafts, prompts and verdicts are kept, in order. `label` is `LLD-42`."""
     if settings.documents.lineage:
         return project_dir / settings.documents.lineage / label
-    return home_dir() / "lineage" / project_key(project_dir) / label
+    return paths.lineage_dir(project_dir, label)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,8 @@ from agentos.engine.plan import Item
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import Approval, FolderSource, ItemKind, SourceItem, parse_source, plan_pending
+from agentos.text import globs
+from agentos.text.words import listed
 
 _NOT_READY = "needs revision"
 """The status the issue workflow gives an issue that its review did not pass."""
@@ -164,14 +165,10 @@ def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[Source
     known = list(items)
     if not patterns:
         return known
-    chosen: set[str] = set()
-    for pattern in dict.fromkeys(patterns):
-        matches = {item.id for item in known if item.id == pattern or fnmatch.fnmatchcase(item.id, pattern)}
-        if not matches:
-            names = ", ".join(item.id for item in known[:8]) or "none"
-            raise UsageError(f"No issue matches {pattern!r}. Known: {names}{' and more' if len(known) > 8 else ''}.")
-        chosen |= matches
-    return [item for item in known if item.id in chosen]
+    named, unknown = globs.chosen(patterns, {item.id for item in known})
+    if unknown:
+        raise UsageError(f"No issue matches {unknown[0]!r}. Known: {listed([i.id for i in known], 8) or 'none'}.")
+    return [item for item in known if item.id in set(named)]
 
 
 def _item(source: SourceItem) -> Item:

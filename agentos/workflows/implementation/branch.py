@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
-from agentos.file_lock import LockBusyError, locked
+from agentos.files import LockBusyError, locked
 from agentos.git.command import GitError
 from agentos.git.commits import Author, commit_all
 from agentos.git.provisioning import provide_files
 from agentos.git.worktrees import BRANCH_PREFIX, Repository, Worktree, branch_of
-from agentos.paths import home_dir, project_key
+from agentos.paths import repository_lock_path
 from agentos.settings import Settings
 from agentos.workflows.implementation.project_worktree import seen_from_top
 
@@ -56,7 +56,7 @@ def hold_branch(repository: Repository, slug: str) -> None:
 
     The lock of a worker that was killed goes with it; one that is about to die is waited for.
     """
-    lock_path = home_dir() / "workstreams" / "locks" / f"{project_key(repository.common_dir)}-{slug}.branch.lock"
+    lock_path = repository_lock_path(repository.common_dir, f"{slug}.branch")
     if lock_path in _held:
         return
     stack = contextlib.ExitStack()

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agentos.paths import home_dir, project_key
+from agentos.paths import implemented_path
 from agentos.text.identifiers import sanitize_identifier
 
 _LONGEST_PREFIX = 60
@@ -26,7 +26,7 @@ class Implemented:
 
 
 def record_path(project_dir: Path, item_id: str) -> Path:
-    return home_dir() / "implemented" / project_key(project_dir) / f"{sanitize_identifier(item_id)}.json"
+    return implemented_path(project_dir, sanitize_identifier(item_id))
 
 
 def as_text(record: Implemented) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import AgentosError
-from agentos.file_lock import LockBusyError, locked
+from agentos.files import LockBusyError, locked
 from agentos.git import command as git_module
 from agentos.git.command import (
     OWNER_VARIABLE,

@@ -24,10 +24,10 @@ from agentos.git.worktrees import (
     Worktree,
     WouldLoseWorkError,
     branch_of,
-    default_worktrees_dir,
     read_origin,
     size_on_disk,
 )
+from agentos.paths import worktrees_dir
 
 AUTHOR = Author("Agent", "agent@example.com")
 GitCommand = Callable[..., str]
@@ -99,7 +99,7 @@ def test_unknown_base_unsafe_slug_and_no_repository_are_usage_errors(repository:
 
 def test_default_folder_is_outside_of_the_checkout(project: Path) -> None:
     repository = Repository.open(project)
-    assert repository.worktrees_dir == default_worktrees_dir(project)
+    assert repository.worktrees_dir == worktrees_dir(project)
     assert not repository.worktrees_dir.is_relative_to(project)
 
 
@@ -441,7 +441,7 @@ def test_listing_waits_for_whoever_removes_a_worktree_however_long_that_takes(
         is_waiting.set()
         threading.Event().wait(0.01)
 
-    monkeypatch.setattr("agentos.file_lock.time.sleep", wait_and_finish)
+    monkeypatch.setattr("agentos.files.time.sleep", wait_and_finish)
     with ThreadPoolExecutor(1) as executor:
         with repository._lock():
             (record / "commondir").write_text("")

@@ -16,13 +16,13 @@ from agentos.keys import credentials as credentials_module
 from agentos.keys.credentials import (
     CredentialSet,
     add_credential,
-    credentials_path,
     fingerprint,
     load_credentials,
     load_salt,
     remove_credential,
 )
 from agentos.keys.pool import KeySpec
+from agentos.paths import credentials_path
 
 SECRET = "SENTINEL-abcdefgh"
 

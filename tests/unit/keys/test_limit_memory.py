@@ -13,8 +13,9 @@ import pytest
 
 from agentos.keys.credentials import fingerprint
 from agentos.keys.leases import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
-from agentos.keys.memory import LimitMemory, limits_path
+from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool, KeySpec
+from agentos.paths import key_limits_path as limits_path
 
 NOW = 1_780_000_000.0
 SALT = b"0123456789abcdef"

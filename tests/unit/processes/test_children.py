@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.processes import children
-from agentos.processes.children import ChildResult, HeadTail, kill_with_variable, pids_with_variable, run_child
+from agentos.processes.children import ChildResult, HeadTail, kill_with_variable, run_child
+from agentos.processes.host import processes_with
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -126,7 +127,7 @@ def test_child_dies_when_its_starter_is_killed(tmp_path: Path) -> None:
 def test_marked_process_that_left_its_session_is_found_and_killed(tmp_path: Path) -> None:
     mark = f"mark-{tmp_path}"
     process = subprocess.Popen(["sleep", "600"], env={**ENV, "SOME_MARK": mark}, start_new_session=True)
-    wait_until(lambda: process.pid in set(pids_with_variable("SOME_MARK", mark)))
+    wait_until(lambda: process.pid in processes_with("SOME_MARK", mark))
     kill_with_variable("SOME_MARK", mark)
     assert process.wait(20) == -9
 

@@ -36,7 +36,8 @@ from agentos.events import (
     Warned,
 )
 from agentos.reporters.console import PrintingListener, dry_run_lines, lines
-from agentos.reporters.wording import countdown, counts_in_words, duration, labels_with, one_line
+from agentos.reporters.wording import counts_in_words, labels_with
+from agentos.text.words import countdown, duration, one_line
 
 EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
 lld = labels_with("LLD-")

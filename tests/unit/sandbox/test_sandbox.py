@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
-from agentos.processes.children import pids_with_variable
+from agentos.processes.host import processes_with
 from agentos.sandbox import bubblewrap as sandbox_module
 from agentos.sandbox.bubblewrap import (
     CommandMissingError,
@@ -96,7 +96,7 @@ def test_time_limit_leaves_nothing_running(isolation: Isolation, worktree: Path)
     assert result.exit_code is None
     mark = result.output.strip()
     assert len(mark) == 32
-    wait_until(lambda: not list(pids_with_variable("AGENTOS_SANDBOX", mark)))
+    wait_until(lambda: not (processes_with("AGENTOS_SANDBOX", mark)))
 
 
 @pytest.mark.parametrize("isolation", ALL)
@@ -108,7 +108,7 @@ def test_daemon_left_behind_dies_with_the_command(isolation: Isolation, worktree
     """
     result = run_python(Sandbox(worktree, isolation), code)
     assert result.exit_code == 0
-    wait_until(lambda: not list(pids_with_variable("AGENTOS_SANDBOX", result.output.strip())))
+    wait_until(lambda: not (processes_with("AGENTOS_SANDBOX", result.output.strip())))
 
 
 @pytest.mark.parametrize("isolation", WITHOUT_NETWORK)
@@ -122,10 +122,10 @@ def test_everything_dies_when_the_starter_is_killed(isolation: Isolation, worktr
     starter = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
     wait_until((worktree / "mark").exists)
     mark = (worktree / "mark").read_text().strip()
-    assert list(pids_with_variable("AGENTOS_SANDBOX", mark))
+    assert processes_with("AGENTOS_SANDBOX", mark)
     starter.kill()
     starter.wait()
-    wait_until(lambda: not list(pids_with_variable("AGENTOS_SANDBOX", mark)))
+    wait_until(lambda: not (processes_with("AGENTOS_SANDBOX", mark)))
 
 
 @pytest.mark.parametrize("isolation", ALL)

@@ -10,7 +10,7 @@ import pytest
 
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, ItemStarted, RunEnded
-from agentos.file_lock import LockBusyError
+from agentos.files import LockBusyError
 from agentos.git.worktrees import Repository
 from agentos.workstreams.batch import Batch
 from agentos.workstreams.registry import Registry, this_process

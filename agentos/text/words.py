@@ -1,0 +1,53 @@
+"""Numbers, times and foreign text in words for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from agentos.text.terminal import clean_block
+
+LONGEST_REASON = 400
+MOST_NAMES = 10
+
+
+def one_line(text: str, longest: int = LONGEST_REASON) -> str:
+    """Untrusted text as one line that is safe to show: no control characters, no colour, bounded length."""
+    # Cut before cleaning too: a message of many megabytes costs no more than a short one.
+    flat = " ".join(text[: longest * 8].split())
+    cleaned = clean_block(flat.encode(errors="replace") + b"\n", keep_colour=False).decode(errors="replace")
+    shown = " ".join(cleaned.split())
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """How long something took: `12.3s`, `2m 05s`, `1h 02m`; `?` when a damaged record gives no number for it."""
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 59.95:
+        return f"{max(0.0, seconds):.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02d}m"
+
+
+def countdown(seconds: float) -> str:
+    """How long until something happens, rounded up: `47 s`, `13 min`, `5 h 10 min`."""
+    whole = max(1, math.ceil(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    minutes = math.ceil(whole / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names in a row, the rest as a number when there are many."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
