@@ -53,6 +53,6 @@ def test_an_unknown_option_is_a_usage_error(words: list[str], capsys: pytest.Cap
 
 
 def test_the_reference_of_commands_is_what_the_parsers_say() -> None:
-    committed = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+    committed = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
     # The layout of argparse differs a little between versions of Python; the words do not.
     assert committed.read_text().split() == reference().split()

@@ -53,7 +53,7 @@ def is_alive(pid: int) -> bool:
 def test_a_process_dies_with_its_parent() -> None:
     code = """
 import os, time
-from agentos.workflows.parallel import host
+from agentos.processes import host
 read, write = os.pipe()
 child = os.fork()
 if child == 0:
@@ -76,7 +76,7 @@ time.sleep(600)
 def test_dying_with_the_parent_can_be_taken_back() -> None:
     code = """
 import ctypes
-from agentos.workflows.parallel import host
+from agentos.processes import host
 def asked():
     wanted = ctypes.c_int(-1)
     ctypes.CDLL(None).prctl(2, ctypes.byref(wanted), 0, 0, 0)
@@ -90,7 +90,7 @@ host.die_with_parent(0); print(before, asked())
 def test_orphans_among_descendants_become_children() -> None:
     code = """
 import os, time
-from agentos.workflows.parallel import host
+from agentos.processes import host
 assert host.adopt_orphans() is False
 assert host.adopt_orphans() is True
 read, write = os.pipe()
@@ -114,7 +114,7 @@ print("adopted")
 def test_a_worker_is_taken_before_the_coordinator_when_memory_runs_out() -> None:
     code = """
 from pathlib import Path
-from agentos.workflows.parallel import host
+from agentos.processes import host
 host.volunteer_for_oom_killer()
 print(Path("/proc/self/oom_score_adj").read_text())
 """
@@ -123,7 +123,7 @@ print(Path("/proc/self/oom_score_adj").read_text())
 
 def test_memory_beyond_the_limit_is_a_memory_error() -> None:
     code = """
-from agentos.workflows.parallel import host
+from agentos.processes import host
 host.limit_memory(300)
 small = bytearray(10_000_000)
 try:
@@ -188,7 +188,7 @@ def test_a_busy_process_is_told_from_one_that_waits() -> None:
 def test_what_c_code_printed_goes_out_before_a_hard_exit() -> None:
     code = """
 import ctypes, os
-from agentos.workflows.parallel import host
+from agentos.processes import host
 ctypes.CDLL(None).printf(b"from C")
 host.flush_output()
 os._exit(0)
