@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
+from agentos.outcomes import Cause, Outcome
+
 RECORD_VERSION = 1
 
 
@@ -72,8 +74,9 @@ class ItemEnded:
     """The item's one and only outcome in this run."""
 
     item_id: str
-    outcome: str
+    outcome: Outcome
     seconds: float
+    cause: Cause = Cause.OTHER
     reason: str = ""
     error_type: str = ""
     traceback: str = ""
@@ -178,8 +181,8 @@ class BudgetNoticed:
 class RunEnded:
     """The last event of a run."""
 
-    counts: Mapping[str, int]
-    """Outcome to number of items."""
+    counts: Mapping[Outcome, int]
+    """How many items ended so."""
     left: tuple[str, ...]
     """Items that did not end: they resume with the same command."""
     wall_seconds: float
@@ -251,4 +254,14 @@ def to_record(stamped: Stamped) -> dict[str, Any]:
     }
     for field_name, name in names:
         record[name] = getattr(stamped.event, field_name)
+    match stamped.event:
+        case ItemEnded(outcome=outcome):
+            record["outcome"] = str(outcome)
+        case RunEnded(counts=counts):
+            record["counts"] = counts_by_name(counts)
     return record
+
+
+def counts_by_name(counts: Mapping[Outcome, int]) -> dict[str, int]:
+    """As records have them."""
+    return {str(outcome): number for outcome, number in counts.items()}

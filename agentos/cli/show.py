@@ -200,7 +200,7 @@ def _document(item: _Item) -> dict[str, Any]:
         "lineage": [{"number": e.number, "kind": e.kind, "path": str(e.path)} for e in item.entries],
         "last_run": {
             "run": last[0].name,
-            "outcome": last[1].outcome,
+            "outcome": last[1].outcome.name,
             "reason": last[1].reason,
             "log": str(last[0] / last[1].log) if last[1].log else None,
         }

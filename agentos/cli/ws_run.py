@@ -21,6 +21,7 @@ from agentos.cli.run_command import choose_models
 from agentos.cli.ws_tables import result_lines
 from agentos.engine.plan import Plan, make_plan
 from agentos.errors import ExitCode, UsageError
+from agentos.outcomes import PAUSED
 from agentos.processes import host
 from agentos.settings import load_settings
 from agentos.text.window import window_columns
@@ -265,7 +266,7 @@ def _tell(results: Sequence[Result], *, as_json: bool) -> None:
         sys.stdout.write("".join(json.dumps(result.as_json()) + "\n" for result in results))
         return
     lines = result_lines(results, window_columns())
-    paused = [result.slug for result in results if result.status == "paused" and result.exit_code]
+    paused = [result.slug for result in results if result.outcome == PAUSED and result.exit_code]
     if paused:
         names = shlex.join(paused)
         lines.append(f"Paused ones go on with: agentos ws resume {names} && agentos ws run {names}")

@@ -131,7 +131,7 @@ def result_lines(results: Sequence[Result], columns: int) -> list[str]:
 def _result_row(result: Result) -> tuple[str, ...]:
     return (
         result.slug,
-        outcome_words(result.status),
+        outcome_words(result.outcome),
         duration(result.seconds) if result.started else "",
         result.branch,
         result.head[:12],

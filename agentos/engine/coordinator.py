@@ -15,12 +15,7 @@ from agentos.engine.backends.forkserver.backend import ProcessBackend, ServerFai
 from agentos.engine.claims import Claims
 from agentos.engine.done_notes import Done
 from agentos.engine.emitter import Emitter, Reporter
-from agentos.engine.item_end import (
-    ATTENTION_OUTCOMES,
-    ItemEnd,
-    LastWord,
-    decide_end,
-)
+from agentos.engine.item_end import GivenUp, ItemEnd, LastWord, decide_end
 from agentos.engine.item_store import ItemStore
 from agentos.engine.item_watch import ItemWatch, TimeLimits
 from agentos.engine.lease_server import ItemUsage, KeyDesk, RunControl
@@ -76,6 +71,7 @@ from agentos.events import (
     Warned,
 )
 from agentos.keys.redaction import Redactor
+from agentos.outcomes import INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
 from agentos.processes import host
 
 STOP_SECONDS = 5.0
@@ -128,8 +124,7 @@ class _Running:
     attempt: int
     watch: ItemWatch
     pid: int = 0
-    ended_because: str = ""
-    """Why we ended it: the time limit, or a stall."""
+    given_up: GivenUp | None = None
     held_because: str = ""
     """Why its next node was not let start: it ends as paused."""
     is_at_work: bool = False
@@ -212,7 +207,6 @@ class GraphRun:
     def hold_back(self, held: Mapping[str, str], done: Mapping[str, Done]) -> None:
         """Items that another run has (and which), and items a stopped run has done already. Before `execute`."""
         self._held = dict(held)
-        self._tally = Tally(tuple(self._items), held)
         self._done = dict(done)
         self._schedule = self._make_schedule()
 
@@ -350,8 +344,8 @@ class GraphRun:
             self._plan.depends_on,
             limit=self._settings.parallel,
             retries=self._settings.retries,
-            absent=[*self._held, *(i for i, done in self._done.items() if done.outcome in ATTENTION_OUTCOMES)],
-            done=[i for i, done in self._done.items() if done.outcome not in ATTENTION_OUTCOMES],
+            absent=[*self._held, *(i for i, done in self._done.items() if not done.outcome.is_done)],
+            done=[i for i, done in self._done.items() if done.outcome.is_done],
             exclusive=self._plan.exclusive,
         )
 
@@ -372,10 +366,18 @@ class GraphRun:
         for event in self._announcements:
             self._emit(event)
         for item_id, holder in self._held.items():
-            self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=f"held by {holder}"))
+            self._record_skip(item_id, Cause.HELD, f"held by {holder}")
         for item_id, done in self._done.items():
-            reason = f"in run {done.run_id} already"
-            self._record_end(ItemEnded(item_id=item_id, outcome=done.outcome, seconds=0.0, reason=reason, attempts=0))
+            self._record_end(
+                ItemEnded(
+                    item_id=item_id,
+                    outcome=done.outcome,
+                    cause=Cause.EARLIER_RUN,
+                    reason=f"in run {done.run_id} already",
+                    seconds=0.0,
+                    attempts=0,
+                )
+            )
             self._store.give_back(item_id)
         self._perform(self._schedule.begin())
 
@@ -468,15 +470,11 @@ class GraphRun:
 
     def _skip(self, item_id: str, dependency: str) -> None:
         outcome = self._tally.outcome_of(dependency)
-        words = {
-            "skipped": "was skipped",
-            "needs_revision": "needs revision",
-            "paused": "is paused",
-            "failed": "failed",
-        }
-        reason = f"dependency {dependency} {words.get(outcome, f'ended as {outcome}')}"
-        self._record_end(ItemEnded(item_id=item_id, outcome="skipped", seconds=0.0, reason=reason))
+        self._record_skip(item_id, Cause.DEPENDENCY, f"dependency {dependency} {outcome.as_clause()}")
         self._store.give_back(item_id)
+
+    def _record_skip(self, item_id: str, cause: Cause, reason: str) -> None:
+        self._record_end(ItemEnded(item_id=item_id, outcome=SKIPPED, cause=cause, reason=reason, seconds=0.0))
 
     # What workers do.
 
@@ -608,18 +606,20 @@ class GraphRun:
         self._emit(ItemNoticed(item_id=item_id, text="suspended; its time limit waits"))
 
     def timed_out(self, item_id: str) -> None:
-        self._give_up_on(item_id, f"timed out after {self._settings.time_limits.timeout_seconds:g} s")
+        limit = self._settings.time_limits.timeout_seconds
+        self._give_up_on(item_id, GivenUp(Cause.TIMED_OUT, f"timed out after {limit:g} s"))
 
     def stalled(self, item_id: str, silent_seconds: float) -> None:
         self._emit(ItemStalled(item_id=item_id, silent_seconds=round(silent_seconds, 1)))
-        self._give_up_on(item_id, f"stalled: no sign of life for {silent_seconds:.0f} s")
+        reason = f"stalled: no sign of life for {silent_seconds:.0f} s"
+        self._give_up_on(item_id, GivenUp(Cause.STALLED, reason))
 
     def _is_suspended(self, item_id: str) -> bool:
         pid = self._running[item_id].pid
         return bool(pid) and host.is_suspended(pid)
 
-    def _give_up_on(self, item_id: str, reason: str) -> None:
-        self._running[item_id].ended_because = reason
+    def _give_up_on(self, item_id: str, why: GivenUp) -> None:
+        self._running[item_id].given_up = why
         self._running[item_id].watch.close()
         self._backend.kill(item_id)
 
@@ -638,13 +638,13 @@ class GraphRun:
         if running.exit_timer is not None:
             running.exit_timer.cancel()
         # The children of an item that we ended go with it; those of one that ended by itself it should have ended.
-        if exit.leaked and not (running.ended_because or self._schedule.is_stopping):
+        if exit.leaked and not (running.given_up or self._schedule.is_stopping):
             self._emit(ChildrenLeaked(item_id=item_id, pids=exit.leaked))
         running.usage = self._keys.worker_gone(item_id)
         end = decide_end(
             self._last_word(running),
             exit.code,
-            ended_because=running.ended_because,
+            given_up=running.given_up,
             held_because=running.held_because,
             is_stopping=self._schedule.is_stopping,
             may_retry=running.attempt <= self._settings.retries,
@@ -668,19 +668,20 @@ class GraphRun:
             self._store.drop_unfinished_documents(item_id)
         if end.is_run_fault:
             self.fault(end.reason)
-        self._tally.attempt(seconds, lacks_key=end.lacks_key)
-        if end.outcome:
-            self._end_item(running, end, seconds)
+        self._tally.attempt(seconds)
+        if end.outcome is not None:
+            self._end_item(running, end, end.outcome, seconds)
         else:
             self._emit(ItemRetried(item_id=item_id, attempt=running.attempt, reason=end.reason))
         return end.ending
 
-    def _end_item(self, running: _Running, end: ItemEnd, seconds: float) -> None:
+    def _end_item(self, running: _Running, end: ItemEnd, outcome: Outcome, seconds: float) -> None:
         item = running.item
         self._record_end(
             ItemEnded(
                 item_id=item.id,
-                outcome=end.outcome,
+                outcome=outcome,
+                cause=end.cause,
                 seconds=seconds,
                 reason=end.reason,
                 error_type=end.error_type,
@@ -692,10 +693,10 @@ class GraphRun:
             )
         )
         if end.has_succeeded:
-            self._note_done(item, end.outcome)
+            self._note_done(item, outcome)
         self._store.give_back(item.id)
 
-    def _note_done(self, item: Item, outcome: str) -> None:
+    def _note_done(self, item: Item, outcome: Outcome) -> None:
         try:
             self._store.note_done(item, outcome, self._settings.run_id)
         except OSError as error:
@@ -704,12 +705,12 @@ class GraphRun:
     def _record_end(self, event: ItemEnded) -> None:
         event = replace(
             event,
-            outcome=self._redactor.redact_text(event.outcome),
+            outcome=outcome_named(self._redactor.redact_text(event.outcome.name)),
             error_type=self._redactor.redact_text(event.error_type),
             reason=self._redactor.redact_text(event.reason, is_cut=True),
             traceback=self._redactor.redact_text(event.traceback),
         )
-        self._tally.ended(event.item_id, event.outcome)
+        self._tally.ended(event)
         self._emit(event)
 
     # The end.
@@ -719,7 +720,7 @@ class GraphRun:
             self._drop_ready(item_id)
         for running in list(self._running.values()):
             # Only when the fork server itself was too slow: its workers are dead by now.
-            self._end_item(running, ItemEnd(ending=Ending.INTERRUPTED, outcome="interrupted"), 0.0)
+            self._end_item(running, ItemEnd(ending=Ending.INTERRUPTED), INTERRUPTED, 0.0)
         self._running.clear()
         if self.has_begun:
             self.exit_code = self._tally.exit_code(self._stop_exit_code)

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import done_notes_dir
 
 
@@ -14,7 +15,7 @@ class Done:
     """An item that a run of the batch has done."""
 
     input_hash: str
-    outcome: str
+    outcome: Outcome
     run_id: str
 
 
@@ -27,7 +28,7 @@ class Batch:
     def mark_done(self, item_id: str, done: Done) -> None:
         """So that the same command, after a stop, does not do the item again."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome, done.run_id]))
+        self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome.name, done.run_id]))
 
     def done(self, item_id: str, input_hash: str) -> Done | None:
         """How the item was done with this very input, if it was."""
@@ -35,7 +36,7 @@ class Batch:
             known, outcome, run_id = json.loads(self._path(item_id).read_text())
         except (OSError, ValueError):
             return None
-        return Done(known, outcome, run_id) if known == input_hash else None
+        return Done(known, outcome_named(str(outcome)), run_id) if known == input_hash else None
 
     def forget(self, item_id: str) -> None:
         self._path(item_id).unlink(missing_ok=True)

@@ -8,14 +8,7 @@ from dataclasses import dataclass, replace
 from agentos.engine.messages import ItemDone, ItemFailed, ItemStopped
 from agentos.engine.schedule import Ending
 from agentos.errors import ExitCode
-
-ATTENTION_OUTCOMES = ("needs_revision", "awaiting_review", "paused")
-"""Nothing failed, but somebody has to do something."""
-UNFINISHED_OUTCOMES = ("failed", "skipped", "interrupted", "awaiting_review", "paused")
-"""The same command has something left to do."""
-
-_OWN_OUTCOMES = ("interrupted", "skipped", "paused", "awaiting_review")
-"""What only the engine can say of an item: a graph that ran to its end is none of it."""
+from agentos.outcomes import AWAITING_REVIEW, FAILED, INTERRUPTED, PAUSED, Cause, Outcome, outcome_named
 
 LastWord = ItemDone | ItemFailed | ItemStopped | None
 
@@ -25,8 +18,9 @@ class ItemEnd:
     """What to do and to record."""
 
     ending: Ending
-    outcome: str = ""
-    """Empty when the attempt is repeated."""
+    outcome: Outcome | None = None
+    """None when the attempt is repeated."""
+    cause: Cause = Cause.OTHER
     reason: str = ""
     error_type: str = ""
     traceback: str = ""
@@ -35,53 +29,68 @@ class ItemEnd:
     has_succeeded: bool = False
     """Its checkpoint has served its purpose."""
     is_run_fault: bool = False
-    lacks_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Why the engine ended a worker: its time limit, or a stall."""
+
+    cause: Cause
+    reason: str
+
+
+_ERROR_TYPES = {Cause.CRASHED: "Crashed", Cause.TIMED_OUT: "TimedOut", Cause.STALLED: "Stalled"}
 
 
 def decide_end(
     word: LastWord,
     exit_code: int | None,
     *,
-    ended_because: str = "",
+    given_up: GivenUp | None = None,
     held_because: str = "",
     is_stopping: bool = False,
     may_retry: bool = False,
 ) -> ItemEnd:
-    """`exit_code` is None when the fork server was lost with the worker; `ended_because` when we killed it."""
+    """`exit_code` is None when the fork server was lost with the worker; `given_up` says that we killed it."""
     match word:
         case ItemDone(is_parked=True):
-            return ItemEnd(ending=Ending.NOT_DONE, outcome="awaiting_review")
-        case ItemDone(outcome="failed"):
-            return ItemEnd(ending=Ending.NOT_DONE, outcome="failed", reason=word.reason)
-        case ItemDone(outcome=outcome) if outcome in _OWN_OUTCOMES:
-            reason = f"the graph gave {outcome!r} as its outcome, a word of the engine's own; choose another"
-            return ItemEnd(ending=Ending.NOT_DONE, outcome="failed", reason=reason)
+            return ItemEnd(ending=Ending.NOT_DONE, outcome=AWAITING_REVIEW)
         case ItemDone():
-            return ItemEnd(
-                ending=Ending.NOT_DONE if word.outcome in ATTENTION_OUTCOMES else Ending.DONE,
-                outcome=word.outcome,
-                reason=word.reason,
-                outputs=tuple(word.outputs),
-                has_succeeded=True,
-            )
+            return _done(word, outcome_named(word.outcome))
         case ItemFailed(is_run_fault=True):
-            return ItemEnd(ending=Ending.INTERRUPTED, outcome="interrupted", reason=word.message, is_run_fault=True)
+            return ItemEnd(ending=Ending.INTERRUPTED, outcome=INTERRUPTED, reason=word.message, is_run_fault=True)
         case ItemFailed():
             return ItemEnd(
                 ending=Ending.NOT_DONE,
-                outcome="failed",
+                outcome=FAILED,
+                cause=Cause.NO_USABLE_KEY if word.exit_code == ExitCode.NO_USABLE_KEY else Cause.OTHER,
                 reason=word.message,
                 error_type=word.error_type,
                 traceback=word.traceback,
-                lacks_key=word.exit_code == ExitCode.NO_USABLE_KEY,
             )
     if held_because and not is_stopping:
-        return ItemEnd(ending=Ending.NOT_DONE, outcome="paused", reason=held_because)
-    if isinstance(word, ItemStopped) or (is_stopping and not ended_because):
-        return ItemEnd(ending=Ending.INTERRUPTED, outcome="interrupted")
+        return ItemEnd(ending=Ending.NOT_DONE, outcome=PAUSED, reason=held_because)
+    if isinstance(word, ItemStopped) or (is_stopping and given_up is None):
+        return ItemEnd(ending=Ending.INTERRUPTED, outcome=INTERRUPTED)
     if exit_code is None:
         return ItemEnd(ending=Ending.LOST, reason="its fork server was killed")
-    return _crash(ended_because, exit_code, may_retry=may_retry and not is_stopping)
+    given_up = given_up or GivenUp(Cause.CRASHED, _death(exit_code))
+    return _crash(given_up, may_retry=may_retry and not is_stopping)
+
+
+def _done(word: ItemDone, outcome: Outcome) -> ItemEnd:
+    if outcome.is_engines_own:
+        reason = f"the graph gave {outcome.name!r} as its outcome, a word of the engine's own; choose another"
+        return ItemEnd(ending=Ending.NOT_DONE, outcome=FAILED, reason=reason)
+    if outcome.is_failure:
+        return ItemEnd(ending=Ending.NOT_DONE, outcome=outcome, reason=word.reason)
+    return ItemEnd(
+        ending=Ending.DONE if outcome.is_done else Ending.NOT_DONE,
+        outcome=outcome,
+        reason=word.reason,
+        outputs=tuple(word.outputs),
+        has_succeeded=True,
+    )
 
 
 def without_documents(end: ItemEnd, reason: str) -> ItemEnd:
@@ -89,19 +98,23 @@ def without_documents(end: ItemEnd, reason: str) -> ItemEnd:
     return replace(
         end,
         ending=Ending.NOT_DONE,
-        outcome="failed",
+        outcome=FAILED,
         reason=reason,
         error_type="OSError",
         has_succeeded=False,
     )
 
 
-def _crash(ended_because: str, exit_code: int, *, may_retry: bool) -> ItemEnd:
-    reason = ended_because or _death(exit_code)
+def _crash(given_up: GivenUp, *, may_retry: bool) -> ItemEnd:
     if may_retry:
-        return ItemEnd(ending=Ending.CRASHED, reason=reason)
-    kind = "TimedOut" if reason.startswith("timed out") else "Stalled" if ended_because else "Crashed"
-    return ItemEnd(ending=Ending.CRASHED, outcome="failed", reason=reason, error_type=kind)
+        return ItemEnd(ending=Ending.CRASHED, reason=given_up.reason)
+    return ItemEnd(
+        ending=Ending.CRASHED,
+        outcome=FAILED,
+        cause=given_up.cause,
+        reason=given_up.reason,
+        error_type=_ERROR_TYPES[given_up.cause],
+    )
 
 
 def _death(exit_code: int) -> str:

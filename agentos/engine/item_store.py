@@ -11,6 +11,7 @@ from agentos.engine.claims import Claims, claim_name
 from agentos.engine.done_notes import Batch, Done
 from agentos.engine.item_end import ItemEnd, without_documents
 from agentos.engine.plan import Item, input_hash
+from agentos.outcomes import Outcome
 from agentos.paths import checkpoints_dir
 
 
@@ -48,7 +49,7 @@ class ItemStore:
             with suppress(OSError):
                 Path(f"{path}.tmp").unlink(missing_ok=True)
 
-    def note_done(self, item: Item, outcome: str, run_id: str) -> None:
+    def note_done(self, item: Item, outcome: Outcome, run_id: str) -> None:
         """In this order: a kill or a full disk in between leaves a finished checkpoint. It resumes without a node."""
         self._batch.mark_done(item.id, Done(input_hash(item.input), outcome, run_id))
         self.remove_checkpoint(item.id)

@@ -47,6 +47,7 @@ from agentos.llm.cancellation import cancel_calls
 from agentos.llm.context import calls_made, set_call_context
 from agentos.llm.errors import CallCancelledError
 from agentos.llm.model import set_broker
+from agentos.outcomes import AWAITING_REVIEW, COMPLETED
 from agentos.processes import host
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]
 
         answer = database.answer()
         if database.questions() is not None and answer is None:
-            return ItemDone(outcome="awaiting_review", reason="", finished=[], outputs=[], is_parked=True)
+            return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=[], outputs=[], is_parked=True)
         execution.run(initial_state, announce, answer=answer)
         return _done(execution, database)
     except BaseException as error:
@@ -340,11 +341,11 @@ def _done(execution: Execution, database: ItemDatabase) -> UpMessage:
     finished = execution.collect_finished()
     if execution.is_parked:
         database.park(execution.questions)
-        return ItemDone(outcome="awaiting_review", reason="", finished=finished, outputs=[], is_parked=True)
+        return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=finished, outputs=[], is_parked=True)
     outcome = state_value(execution.final_state, "outcome")
     reason = state_value(execution.final_state, "reason") or ""
     return ItemDone(
-        outcome=str(getattr(outcome, "value", outcome)) if outcome else "completed",
+        outcome=str(getattr(outcome, "value", outcome)) if outcome else COMPLETED.name,
         reason=database.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
         finished=finished,
         outputs=database.write_outputs(),

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from agentos.events import Event, Stamped
+from agentos.events import Event, Stamped, counts_by_name
+from agentos.outcomes import Cause, Outcome, outcome_named
 
 SUMMARY_VERSION = 1
-INTERRUPTED = "interrupted"
-"""The outcome of an item that goes on in a later run: it is left, not counted."""
 _T = TypeVar("_T")
 
 
@@ -24,7 +23,7 @@ class ItemSummary:
     """How one item ended."""
 
     id: str
-    outcome: str
+    outcome: Outcome
     reason: str = ""
     seconds: float = 0.0
     attempts: int = 1
@@ -33,6 +32,10 @@ class ItemSummary:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"outcome": self.outcome.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,7 @@ class RunSummary:
     item_seconds: float = 0.0
     speed_up: float = 0.0
     """How many times longer the items would have taken one after another; 0 when unknown."""
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[Outcome, int] = field(default_factory=dict)
     exit_code: int | None = None
     left: tuple[str, ...] = ()
     items: tuple[ItemSummary, ...] = ()
@@ -61,7 +64,8 @@ class RunSummary:
     def to_document(self) -> dict[str, Any]:
         """Plain values for JSON."""
         document = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**document, "counts": dict(self.counts), "items": [asdict(item) for item in self.items]}
+        items = [item.to_document() for item in self.items]
+        return {**document, "counts": counts_by_name(self.counts), "items": items}
 
 
 class _Unreadable(Exception):
@@ -117,8 +121,12 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float | str) else _expect(float, value)
 
 
-def _counts(value: object) -> dict[str, int]:
-    return {_expect(str, key): _expect(int, number) for key, number in _expect(dict, value).items()}
+def _outcome(value: object) -> Outcome:
+    return outcome_named(_expect(str, value))
+
+
+def _counts(value: object) -> dict[Outcome, int]:
+    return {_outcome(key): _expect(int, number) for key, number in _expect(dict, value).items()}
 
 
 _READERS: dict[str, Callable[[object], Any]] = {
@@ -132,7 +140,9 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "tuple[str, ...]": lambda value: tuple(_expect(str, each) for each in _expect(list, value)),
     "tuple[int, ...]": lambda value: tuple(_expect(int, each) for each in _expect(list, value)),
     "tuple[ItemSummary, ...]": partial(_expect, list),
-    "Mapping[str, int]": _counts,
+    "Outcome": _outcome,
+    "Cause": lambda value: Cause(_expect(str, value)),
+    "Mapping[Outcome, int]": _counts,
     "bytes": lambda value: _expect(str, value).encode(),
 }
 """By the type a field is declared with."""

@@ -21,9 +21,10 @@ from typing import Any, Literal
 
 from agentos.clock import stamp
 from agentos.errors import UsageError
-from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, type_name
+from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_name, type_name
+from agentos.outcomes import Outcome
 from agentos.paths import runs_dir
-from agentos.records.format import INTERRUPTED, RunSummary, parse_record, parse_summary
+from agentos.records.format import RunSummary, parse_record, parse_summary
 
 SUMMARY_NAME = "summary.json"
 AUDIT_NAME = "workflow-audit.jsonl"
@@ -42,7 +43,6 @@ _DOOMED = ".pruned-"
 _LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
 _RUNS_FOR_ESTIMATES = 20
 _DURATIONS_FOR_ESTIMATES = 500
-_OUTCOMES_WITHOUT_DURATION = ("failed", "skipped", "paused", INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Run:
     project_dir: str = ""
     started: str = ""
     total: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[Outcome, int] = field(default_factory=dict)
     wall_seconds: float | None = None
     """None as long as the run has not ended."""
     exit_code: int | None = None
@@ -71,7 +71,7 @@ class Run:
             "project_dir": self.project_dir,
             "started": self.started,
             "total": self.total,
-            "counts": dict(self.counts),
+            "counts": counts_by_name(self.counts),
             "wall_seconds": self.wall_seconds,
             "exit_code": self.exit_code,
         }
@@ -161,12 +161,12 @@ def load_run(run_dir: Path) -> Run:
 def _run_from_audit(run_dir: Path) -> Run:
     state: State = "live" if is_live(run_dir) else "unfinished"
     run = Run(run_id=run_dir.name, run_dir=run_dir, state=state, started=_start_in_name(run_dir.name))
-    counts: Counter[str] = Counter()
+    counts: Counter[Outcome] = Counter()
     for stamped in read_audit(run_dir, kinds=("run_started", "item_ended")):
         match stamped.event:
             case RunStarted(workflow=workflow, project_dir=project_dir, items=items):
                 run = replace(run, workflow=workflow, project_dir=project_dir, total=len(items), started=stamped.time)
-            case ItemEnded(outcome=outcome) if outcome != INTERRUPTED:
+            case ItemEnded(outcome=outcome) if not outcome.is_left:
                 counts[outcome] += 1
     return replace(run, counts=dict(counts))
 
@@ -212,9 +212,7 @@ def past_durations(project_dir: Path, workflow: str) -> list[float]:
         summary = read_summary(run_dir, largest=_LARGEST_SUMMARY_FOR_ESTIMATES)
         if summary is None or summary.workflow != workflow or str(Path(summary.project_dir).resolve()) != project:
             continue
-        durations += [
-            item.seconds for item in summary.items if item.attempts and item.outcome not in _OUTCOMES_WITHOUT_DURATION
-        ]
+        durations += [item.seconds for item in summary.items if item.attempts and not item.outcome.is_unfinished]
         if len(durations) >= _DURATIONS_FOR_ESTIMATES:
             break
     return durations[:_DURATIONS_FOR_ESTIMATES]

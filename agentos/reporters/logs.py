@@ -27,6 +27,7 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.outcomes import FAILED
 from agentos.reporters.item_files import ItemFiles
 from agentos.reporters.wording import outcome_words
 from agentos.text.terminal import clean_block
@@ -112,10 +113,10 @@ def _middle_words(event: NodeStarted | NodeFinished | ItemNoticed | ItemStalled 
 
 
 def _end_words(event: ItemEnded) -> str:
-    name = "FAILED" if event.outcome == "failed" else outcome_words(event.outcome)
+    name = "FAILED" if event.outcome == FAILED else outcome_words(event.outcome)
     cause = ": ".join(one_line(part, longest=4000) for part in (event.error_type, event.reason) if part)
-    if event.outcome == "skipped":
-        return f"skipped: {cause}" if cause else "skipped"
+    if event.outcome.never_ran:
+        return f"{name}: {cause}" if cause else name
     after = f"after {duration(event.seconds)} in {counted(event.attempts, 'attempt')}"
     return f"{name} {after}: {cause}" if cause else f"{name} {after}"
 

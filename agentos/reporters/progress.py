@@ -17,7 +17,6 @@ from agentos.events import (
     RunStarted,
     StopRequested,
 )
-from agentos.records.format import INTERRUPTED
 from agentos.reporters.wording import LabelOf
 
 BAR_WIDTH = 10
@@ -127,9 +126,9 @@ class Progress:
 
     def _end(self, event: ItemEnded) -> None:
         self._running.pop(event.item_id, None)
-        if event.outcome != INTERRUPTED:
+        if not event.outcome.is_left:
             self.ended += 1
-            if event.outcome != "skipped" and event.attempts:
+            if not event.outcome.never_ran and event.attempts:
                 self._finished.add(event.seconds)
 
     @property

@@ -10,7 +10,8 @@ from pathlib import Path
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
-from agentos.records.format import INTERRUPTED, ItemSummary, RunSummary
+from agentos.outcomes import AWAITING_REVIEW, FAILED
+from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
 from agentos.reporters.wording import COORDINATOR, LabelOf, counts_in_words, failure_words, labels_with
@@ -67,7 +68,7 @@ class Summary:
 
     def _end_so_far(self) -> RunEnded:
         planned = self._start.items if self._start else ()
-        ended = {item.id: item.outcome for item in self._items.values() if item.outcome != INTERRUPTED}
+        ended = {item.id: item.outcome for item in self._items.values() if not item.outcome.is_left}
         return RunEnded(
             counts=Counter(ended.values()),
             left=tuple(item_id for item_id in planned if item_id not in ended),
@@ -101,7 +102,7 @@ def _seconds_between(start: str, end: str) -> float:
 def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]:
     """What people read at the end: counts, failures, time, tokens, what is left, how to go on, where the logs are."""
     label_of = labels_with(summary.label_prefix)
-    failed = [item for item in summary.items if item.outcome == "failed"]
+    failed = [item for item in summary.items if item.outcome == FAILED]
     run_texts = [
         *_time_texts(summary),
         *_usage_texts(summary),
@@ -144,7 +145,7 @@ def _usage_texts(summary: RunSummary) -> list[str]:
 
 def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     """Who waits for a person, and how to answer."""
-    parked = [label_of(item.id) for item in summary.items if item.outcome == "awaiting_review"]
+    parked = [label_of(item.id) for item in summary.items if item.outcome == AWAITING_REVIEW]
     labels = sorted(parked, key=lambda label: (len(label), label))
     if not labels:
         return []

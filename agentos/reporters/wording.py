@@ -29,6 +29,7 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.outcomes import FAILED, Cause, Outcome, in_reading_order
 from agentos.text.terminal import clean_block
 from agentos.text.words import countdown, counted, duration, listed, one_line
 
@@ -38,12 +39,6 @@ LabelOf = Callable[[str], str]
 COORDINATOR = "[COORDINATOR]"
 _SHUTTING_DOWN = f"{COORDINATOR} Shutting down... waiting for workers to checkpoint"
 _EXHAUSTED = f"{COORDINATOR} Credential pool exhausted. Pausing all workflows..."
-_LEADING_OUTCOMES = ("approved", "completed")
-_TRAILING_OUTCOMES = ("needs_revision", "awaiting_review", "failed", "skipped", "interrupted")
-_VERBS = {
-    "needs_revision": ("needs revision", "need revision"),
-    "awaiting_review": ("awaits review", "await review"),
-}
 
 
 def labels_with(prefix: str) -> LabelOf:
@@ -51,27 +46,19 @@ def labels_with(prefix: str) -> LabelOf:
     return lambda item_id: prefix + item_id
 
 
-def outcome_words(outcome: str, number: int = 1) -> str:
-    """`needs_revision` as people say it, of one item or of several."""
-    singular, plural = _VERBS.get(outcome, (outcome.replace("_", " "),) * 2)
-    return one_line(singular if number == 1 else plural, longest=60)
+def outcome_words(outcome: Outcome, number: int = 1) -> str:
+    """`needs_revision` as people say it, of one item or of several; a graph's own word made safe to show."""
+    return one_line(outcome.in_words(number), longest=60)
 
 
-def counts_in_words(counts: Mapping[str, int], failed_labels: Sequence[str] = ()) -> str:
+def counts_in_words(counts: Mapping[Outcome, int], failed_labels: Sequence[str] = ()) -> str:
     """`9 completed, 1 failed (LLD-42)`: the good outcomes first, the failed named when their labels are given."""
     parts = []
-    for outcome in _in_reading_order(counts):
+    for outcome in in_reading_order(outcome for outcome, number in counts.items() if number):
         number = counts[outcome]
-        names = f" ({listed(failed_labels)})" if outcome == "failed" and failed_labels else ""
+        names = f" ({listed(failed_labels)})" if outcome == FAILED and failed_labels else ""
         parts.append(f"{number:,} {outcome_words(outcome, number)}{names}")
     return ", ".join(parts) or "nothing finished"
-
-
-def _in_reading_order(counts: Mapping[str, int]) -> list[str]:
-    present = [outcome for outcome, number in counts.items() if number]
-    known = {*_LEADING_OUTCOMES, *_TRAILING_OUTCOMES}
-    others = sorted(outcome for outcome in present if outcome not in known)
-    return [outcome for outcome in (*_LEADING_OUTCOMES, *others, *_TRAILING_OUTCOMES) if outcome in present]
 
 
 def failure_words(reason: str, error_type: str = "") -> str:
@@ -151,15 +138,15 @@ def _item_texts(event: _ItemEvent) -> list[str]:
 
 
 def _ending(event: ItemEnded) -> str:
-    if event.outcome == "failed":
+    if event.outcome == FAILED:
         return failure_words(event.reason, event.error_type)
     words = outcome_words(event.outcome)
-    if event.attempts == 0 and event.outcome != "skipped":
-        return f"{words} {one_line(event.reason)}"  # An earlier run did it.
+    if event.cause is Cause.EARLIER_RUN:
+        return f"{words} {one_line(event.reason)}"
     if event.reason:
         words = f"{words}: {one_line(event.reason)}"
-    # A skipped item never ran, so a time would only puzzle.
-    return words if event.outcome == "skipped" else f"{words} ({duration(event.seconds)})"
+    # Of an item that never ran, a time would only puzzle.
+    return words if event.outcome.never_ran else f"{words} ({duration(event.seconds)})"
 
 
 def _processes(pids: Sequence[int]) -> str:

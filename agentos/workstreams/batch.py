@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted
 from agentos.git.worktrees import Repository, branch_of
+from agentos.outcomes import INTERRUPTED, PAUSED, Outcome, item_exit_code
 from agentos.paths import runs_dir
 from agentos.reporters.logs import log_name
 from agentos.workstreams.registry import Registry, this_process
@@ -29,25 +30,15 @@ from agentos.workstreams.state import (
 if TYPE_CHECKING:
     from agentos.launch import Launcher, RunRequest
 
-_EXIT_CODES: Final = {
-    "failed": ExitCode.ITEM_FAILED,
-    "skipped": ExitCode.ITEM_FAILED,
-    "needs_revision": ExitCode.NEEDS_ATTENTION,
-    "awaiting_review": ExitCode.NEEDS_ATTENTION,
-    "paused": ExitCode.NEEDS_ATTENTION,
-    "interrupted": ExitCode.INTERRUPTED,
-}
-"""Every other outcome is a good one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """How one workstream fared in a run."""
 
     slug: str
-    status: str
-    """The item's outcome; `interrupted` also for one the run did not come to."""
-    exit_code: int
+    outcome: Outcome = INTERRUPTED
+    """Interrupted until it has ended: also if the run does not come to it."""
+    exit_code: ExitCode = ExitCode.INTERRUPTED
     started: datetime | None = None
     ended: datetime | None = None
     error: str = ""
@@ -67,8 +58,8 @@ class Result:
         return {
             "type": "workstream_result",
             "slug": self.slug,
-            "status": self.status,
-            "exit_code": self.exit_code,
+            "status": self.outcome.name,
+            "exit_code": int(self.exit_code),
             "started": self.started.isoformat() if self.started else None,
             "ended": self.ended.isoformat() if self.ended else None,
             "seconds": round(self.seconds, 3),
@@ -125,7 +116,7 @@ class Batch:
 
     def results(self) -> tuple[Result, ...]:
         """One for each workstream, in the order they were given."""
-        return tuple(self._with_head(self._results.get(slug) or _not_reached(slug)) for slug in self._slugs)
+        return tuple(self._with_head(self._results.get(slug) or Result(slug=slug)) for slug in self._slugs)
 
     def hold(self, slug: str, node: str) -> str:
         """Why a node must not start: asked by the engine before each one."""
@@ -149,23 +140,24 @@ class Batch:
     def _note_start(self, slug: str) -> None:
         if slug in self._results:
             return
-        self._results[slug] = Result(slug=slug, status="running", exit_code=0, started=datetime.now(UTC))
+        self._results[slug] = Result(slug=slug, started=datetime.now(UTC))
         try:
             self._move(slug, Start(self.run_id, this_process()))
         except InvalidTransitionError as obstacle:
             self._refused[slug] = str(obstacle)
 
     def _note_end(self, ended: ItemEnded) -> None:
-        if ended.outcome not in ("skipped", "interrupted"):
+        if not (ended.outcome.never_ran or ended.outcome.is_left):
             self._note_start(ended.item_id)  # A worker may fail before it has opened its item.
         known = self._results.get(ended.item_id)
+        exit_code = item_exit_code(ended.outcome, ended.cause)
         self._results[ended.item_id] = Result(
             slug=ended.item_id,
-            status=ended.outcome,
-            exit_code=int(_EXIT_CODES.get(ended.outcome, ExitCode.OK)),
+            outcome=ended.outcome,
+            exit_code=exit_code,
             started=known.started if known else None,
             ended=datetime.now(UTC),
-            error=ended.reason if ended.outcome in _EXIT_CODES else "",
+            error="" if ended.outcome.is_done else ended.reason,
             log_path=runs_dir() / self.run_id / log_name(ended.item_id) if known else None,
             input_tokens=ended.input_tokens,
             output_tokens=ended.output_tokens,
@@ -175,17 +167,16 @@ class Batch:
             self._move(ended.item_id, self._transition(ended))
 
     def _transition(self, ended: ItemEnded) -> Request:
-        match ended.outcome:
-            case "failed":
-                return Fail(self.run_id, ended.reason or ended.error_type or "no reason was given")
-            case "needs_revision":
-                return Fail(self.run_id, f"needs revision: {ended.reason}".removesuffix(": "))
-            case "paused" if ended.item_id in self._held_before:
-                return ReachPause(self.run_id, self._held_before[ended.item_id])
-            case "paused" | "interrupted" | "awaiting_review":
-                return Release(self.run_id)
-            case _:
-                return Complete(self.run_id) if self._completes else Release(self.run_id)
+        outcome = ended.outcome
+        if outcome.is_failure:
+            return Fail(self.run_id, ended.reason or ended.error_type or "no reason was given")
+        if outcome == PAUSED and ended.item_id in self._held_before:
+            return ReachPause(self.run_id, self._held_before[ended.item_id])
+        if outcome.is_unfinished:
+            return Release(self.run_id)
+        if outcome.needs_person:
+            return Fail(self.run_id, f"{outcome.in_words()}: {ended.reason}".removesuffix(": "))
+        return Complete(self.run_id) if self._completes else Release(self.run_id)
 
     def _move(self, slug: str, request: Request) -> None:
         try:
@@ -220,8 +211,8 @@ class Batch:
         if exit_code is not ExitCode.NEEDS_ATTENTION:
             return exit_code
         for slug, result in self._results.items():
-            if result.status == "paused" and slug not in self._held_before and slug not in self._refused:
-                self._results[slug] = replace(result, exit_code=int(ExitCode.OK))
+            if result.outcome == PAUSED and slug not in self._held_before and slug not in self._refused:
+                self._results[slug] = replace(result, exit_code=ExitCode.OK)
         return exit_code if any(result.exit_code for result in self._results.values()) else ExitCode.OK
 
     def _with_head(self, result: Result) -> Result:
@@ -229,7 +220,3 @@ class Batch:
         with suppress(AgentosError):
             result = replace(result, head=self._repository.git.resolve(f"refs/heads/{branch}") or "")
         return replace(result, branch=branch)
-
-
-def _not_reached(slug: str) -> Result:
-    return Result(slug=slug, status="interrupted", exit_code=int(ExitCode.INTERRUPTED))

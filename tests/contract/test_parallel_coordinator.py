@@ -25,6 +25,7 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.outcomes import FAILED
 from agentos.processes.host import parent_of
 from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator, sanitize_identifier
 from agentos.workflows.parallel import coordinator as coordinator_module
@@ -121,7 +122,7 @@ def test_one_items_error_is_its_own(error: BaseException) -> None:
     assert failed.error == (str(error) or type(error).__name__)
     assert "raise error" in failed.traceback
     [ended] = [event for event in events if isinstance(event, ItemEnded) and event.item_id == "bad"]
-    assert (ended.outcome, ended.reason, ended.error_type) == ("failed", failed.error, failed.error_type)
+    assert (ended.outcome, ended.reason, ended.error_type) == (FAILED, failed.error, failed.error_type)
 
 
 def test_results_are_printed_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:

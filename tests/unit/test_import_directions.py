@@ -61,6 +61,7 @@ INPUT_AND_OUTPUT = {
 PURE_MODULES = (
     "agentos.events",
     "agentos.errors",
+    "agentos.outcomes",
     "agentos.engine.plan",
     "agentos.engine.schedule",
     "agentos.engine.item_clock",
@@ -77,6 +78,7 @@ PURE_MODULES = (
 
 ROOMS = (
     "errors",
+    "outcomes",
     "events",
     "clock",
     "paths",
@@ -246,8 +248,9 @@ def test_a_pure_module_does_no_input_or_output(module: str) -> None:
     assert calls & {"open", "print", "input", "exec", "eval", "__import__"} == set()
 
 
-def test_events_and_errors_know_nobody() -> None:
-    assert own_imports("agentos.events") == own_imports("agentos.errors") == []
+def test_events_outcomes_and_errors_know_nobody_but_each_other() -> None:
+    known = [{each.target for each in own_imports(f"agentos.{name}")} for name in ("errors", "outcomes", "events")]
+    assert known == [set(), {"agentos.errors"}, {"agentos.outcomes"}]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from agentos.engine.signals import signals_handled
 from agentos.engine.threads import CallEnd, start_call
 from agentos.errors import UsageError
 from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, StopRequested, Warned
+from agentos.outcomes import COMPLETED, FAILED, INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
 from agentos.text.identifiers import sanitize_identifier
 
@@ -292,7 +293,7 @@ class _CallableRun(Generic[T]):
     def _ended(self, item_id: str, end: CallEnd) -> None:
         seconds = self._loop.now() - self._started[item_id]
         if item_id in self._never_called:
-            self._emit(ItemEnded(item_id=item_id, outcome="interrupted", seconds=seconds, reason="stopped"))
+            self._emit(ItemEnded(item_id=item_id, outcome=INTERRUPTED, seconds=seconds, reason="stopped"))
             self._perform(self._schedule.ended(item_id, Ending.INTERRUPTED))
             return
         if end.is_success:
@@ -312,7 +313,7 @@ class _CallableRun(Generic[T]):
         self._emit(
             ItemEnded(
                 item_id=item_id,
-                outcome="completed" if end.is_success else "failed",
+                outcome=COMPLETED if end.is_success else FAILED,
                 seconds=seconds,
                 reason=end.message,
                 error_type=end.error_type,
@@ -328,11 +329,11 @@ class _ReportBuilder:
     def __init__(self, pending: Sequence[str]) -> None:
         self.items = list(dict.fromkeys(pending))
         self._running: set[str] = set()
-        self._outcomes: dict[str, str] = {}
+        self._outcomes: dict[str, Outcome] = {}
 
     @property
     def left(self) -> list[str]:
-        return [item_id for item_id in self.items if self._outcomes.get(item_id, "interrupted") == "interrupted"]
+        return [item_id for item_id in self.items if self._outcomes.get(item_id, INTERRUPTED).is_left]
 
     def note(self, event: Event) -> None:
         match event:
@@ -345,8 +346,8 @@ class _ReportBuilder:
                 self._outcomes[item_id] = outcome
 
     def report(self) -> ProgressReport:
-        ended = [i for i in self.items if self._outcomes.get(i, "interrupted") != "interrupted"]
-        failed = [i for i in ended if self._outcomes[i] in ("failed", "skipped")]
+        ended = [i for i in self.items if not self._outcomes.get(i, INTERRUPTED).is_left]
+        failed = [i for i in ended if self._outcomes[i].is_failure]
         done = [i for i in ended if i not in failed]
         return ProgressReport(
             total=len(self.items),

@@ -12,6 +12,7 @@ import pytest
 from agentos.cli.main import main
 from agentos.documents.approval import ApprovalInfo, stamp_approval
 from agentos.documents.lineage import Lineage
+from agentos.outcomes import NEEDS_REVISION
 from agentos.paths import runs_dir
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.settings import Settings, load_settings
@@ -108,7 +109,7 @@ def test_show_tells_everything_about_an_item(shown_item: Path, capsys: pytest.Ca
 def test_show_names_the_last_run_and_its_log(
     shown_item: Path, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended = ItemSummary(id="42", outcome="needs_revision", reason="two rounds found the same", log="42.log")
+    ended = ItemSummary(id="42", outcome=NEEDS_REVISION, reason="two rounds found the same", log="42.log")
     for run_id, project_dir in (("20260101-000000-000001", str(project)), ("20260101-000000-000002", "/elsewhere")):
         summary = RunSummary(run=run_id, workflow="lld", project_dir=project_dir, items=(ended,))
         run_dir = runs_dir() / run_id

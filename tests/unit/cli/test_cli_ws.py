@@ -9,7 +9,9 @@ import pytest
 
 from agentos.cli import ws_tables
 from agentos.cli.repl import completions
+from agentos.errors import ExitCode
 from agentos.git.unsaved_work import Losses
+from agentos.outcomes import NEEDS_REVISION
 from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Overview, Proposal
 from agentos.workstreams.leases import Lease
@@ -117,7 +119,14 @@ def test_the_dashboard_shows_where_running_and_paused_ones_are() -> None:
 
 def test_results_name_status_time_and_reason() -> None:
     result = Result(
-        slug="a", status="needs_revision", exit_code=3, started=NOW, ended=NOW, error="why", branch="b", head="c" * 40
+        slug="a",
+        outcome=NEEDS_REVISION,
+        exit_code=ExitCode.NEEDS_ATTENTION,
+        started=NOW,
+        ended=NOW,
+        error="why",
+        branch="b",
+        head="c" * 40,
     )
     heading, row = ws_tables.result_lines([result], 1000)
     assert heading.split() == ["SLUG", "STATUS", "TIME", "BRANCH", "HEAD", "REASON"]

@@ -14,6 +14,7 @@ from agentos.engine.item_end import ItemEnd
 from agentos.engine.item_store import ItemStore
 from agentos.engine.plan import Item, input_hash
 from agentos.engine.schedule import Ending
+from agentos.outcomes import COMPLETED, FAILED
 
 
 class Bench:
@@ -43,7 +44,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 def done(*outputs: Path) -> ItemEnd:
     paths = tuple(str(path) for path in outputs)
-    return ItemEnd(ending=Ending.DONE, outcome="completed", outputs=paths, has_succeeded=True)
+    return ItemEnd(ending=Ending.DONE, outcome=COMPLETED, outputs=paths, has_succeeded=True)
 
 
 def test_documents_of_a_finished_item_take_their_place(bench: Bench) -> None:
@@ -60,7 +61,7 @@ def test_a_document_that_cannot_be_placed_fails_its_item_and_keeps_its_checkpoin
     document.mkdir()
     bench.keep("a", document)
     end = bench.store.publish(done(document))
-    assert (end.ending, end.outcome, end.has_succeeded) == (Ending.NOT_DONE, "failed", False)
+    assert (end.ending, end.outcome, end.has_succeeded) == (Ending.NOT_DONE, FAILED, False)
     assert f"cannot write {document}" in end.reason
     assert bench.store.db_path("a").exists()
 
@@ -85,13 +86,13 @@ def test_a_done_item_is_noted_before_its_checkpoint_goes(bench: Bench, monkeypat
     with monkeypatch.context() as full_disk:
         full_disk.setattr(Batch, "mark_done", fail)
         with pytest.raises(OSError, match="No space left"):
-            bench.store.note_done(item, "completed", "run-1")
+            bench.store.note_done(item, COMPLETED, "run-1")
     assert bench.store.db_path("a").exists()
-    bench.store.note_done(item, "completed", "run-1")
+    bench.store.note_done(item, COMPLETED, "run-1")
     assert not bench.store.db_path("a").exists()
     noted = Batch(bench.project, "flow").done("a", input_hash(item.input))
     assert noted is not None
-    assert (noted.outcome, noted.run_id) == ("completed", "run-1")
+    assert (noted.outcome, noted.run_id) == (COMPLETED, "run-1")
     bench.store.forget_done(["a", "never-ran"])
     assert Batch(bench.project, "flow").done("a", input_hash(item.input)) is None
 

@@ -6,61 +6,53 @@ import pytest
 
 from agentos.engine.tally import Tally
 from agentos.errors import ExitCode
+from agentos.events import ItemEnded
+from agentos.outcomes import COMPLETED, FAILED, INTERRUPTED, NEEDS_REVISION, PAUSED, SKIPPED, Cause, Outcome
 
 
-def tally_of(held: tuple[str, ...] = (), **outcomes: str) -> Tally:
-    tally = Tally(tuple(outcomes), held)
+def tally_of(causes: dict[str, Cause] | None = None, **outcomes: Outcome | None) -> Tally:
+    tally = Tally(tuple(outcomes))
     for item_id, outcome in outcomes.items():
         if outcome:
-            tally.ended(item_id, outcome)
+            cause = (causes or {}).get(item_id, Cause.OTHER)
+            tally.ended(ItemEnded(item_id=item_id, outcome=outcome, cause=cause, seconds=1.0))
     return tally
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "code"),
-    [
-        ({"a": "completed", "b": "approved"}, ExitCode.OK),
-        ({"a": "completed", "b": "failed"}, ExitCode.ITEM_FAILED),
-        ({"a": "completed", "b": "skipped"}, ExitCode.ITEM_FAILED),
-        ({"a": "needs_revision", "b": "failed"}, ExitCode.ITEM_FAILED),
-        ({"a": "completed", "b": "needs_revision"}, ExitCode.NEEDS_ATTENTION),
-        ({"a": "awaiting_review"}, ExitCode.NEEDS_ATTENTION),
-        ({"a": "paused"}, ExitCode.NEEDS_ATTENTION),
-        ({}, ExitCode.OK),
-    ],
-)
-def test_the_worst_end_decides(outcomes: dict[str, str], code: ExitCode) -> None:
-    assert tally_of(**outcomes).exit_code(None) is code
+def test_the_gravest_end_decides() -> None:
+    assert tally_of(a=COMPLETED, b=NEEDS_REVISION).exit_code(None) is ExitCode.NEEDS_ATTENTION
+    assert tally_of(a=NEEDS_REVISION, b=FAILED).exit_code(None) is ExitCode.ITEM_FAILED
 
 
 def test_items_that_another_run_has_are_no_failure() -> None:
-    assert tally_of(held=("b",), a="completed", b="skipped").exit_code(None) is ExitCode.OK
+    assert tally_of({"b": Cause.HELD}, a=COMPLETED, b=SKIPPED).exit_code(None) is ExitCode.OK
+    assert tally_of({"b": Cause.DEPENDENCY}, a=COMPLETED, b=SKIPPED).exit_code(None) is ExitCode.ITEM_FAILED
 
 
-def test_a_run_without_a_usable_key_says_so_first() -> None:
-    tally = tally_of(a="failed")
-    tally.attempt(1.0, lacks_key=True)
-    tally.attempt(2.0, lacks_key=False)
-    assert tally.exit_code(None) is ExitCode.NO_USABLE_KEY
+def test_the_time_of_all_attempts_is_added_up() -> None:
+    tally = tally_of()
+    tally.attempt(1.0)
+    tally.attempt(2.0)
     assert tally.item_seconds == 3.0
 
 
 def test_an_interrupted_run_never_ends_well_while_items_are_left() -> None:
-    assert tally_of(a="completed", b="interrupted").exit_code(ExitCode.INTERRUPTED) is ExitCode.INTERRUPTED
-    assert tally_of(a="completed", b="").exit_code(ExitCode.INTERRUPTED) is ExitCode.INTERRUPTED
-    assert tally_of(a="completed", b="completed").exit_code(ExitCode.INTERRUPTED) is ExitCode.OK
-    assert tally_of(a="completed").exit_code(ExitCode.BUDGET_REACHED) is ExitCode.BUDGET_REACHED
+    assert tally_of(a=COMPLETED, b=INTERRUPTED).exit_code(ExitCode.INTERRUPTED) is ExitCode.INTERRUPTED
+    assert tally_of(a=COMPLETED, b=None).exit_code(ExitCode.INTERRUPTED) is ExitCode.INTERRUPTED
+    assert tally_of(a=COMPLETED, b=COMPLETED).exit_code(ExitCode.INTERRUPTED) is ExitCode.OK
 
 
 def test_what_is_left_is_told_in_plan_order_and_not_counted() -> None:
-    tally = tally_of(a="interrupted", b="completed", c="", d="failed")
+    tally = tally_of(a=INTERRUPTED, b=COMPLETED, c=None, d=FAILED)
     assert tally.left == ("a", "c")
-    assert tally.counts == {"completed": 1, "failed": 1}
+    assert tally.counts == {COMPLETED: 1, FAILED: 1}
 
 
 @pytest.mark.parametrize(
     ("outcome", "is_through"),
-    [("completed", True), ("needs_revision", True), ("failed", False), ("paused", False), ("", False)],
+    [(COMPLETED, True), (NEEDS_REVISION, True), (FAILED, False), (PAUSED, False), (None, False)],
 )
-def test_a_batch_is_through_when_the_same_command_has_nothing_left_to_do(outcome: str, is_through: bool) -> None:
-    assert tally_of(a="completed", b=outcome).is_through is is_through
+def test_a_batch_is_through_when_the_same_command_has_nothing_left_to_do(
+    outcome: Outcome | None, is_through: bool
+) -> None:
+    assert tally_of(a=COMPLETED, b=outcome).is_through is is_through

@@ -23,6 +23,7 @@ import pytest
 from agentos.cli import runs as runs_command
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Event, ItemEnded, ItemStarted, NodeStarted, RunEnded, RunStarted, Stamped, Warned
+from agentos.outcomes import APPROVED, FAILED, INTERRUPTED, Cause, Outcome, outcome_named
 from agentos.records import runs as run_records
 from agentos.records.format import ItemSummary, RunSummary, parse_record, parse_summary
 from agentos.records.runs import (
@@ -79,12 +80,12 @@ def start(project_dir: str = "/home/user/shop", workflow: str = "lld") -> RunSta
     )
 
 
-def ended(item_id: str, outcome: str = "approved", seconds: float = 2.0, reason: str = "") -> ItemEnded:
+def ended(item_id: str, outcome: Outcome = APPROVED, seconds: float = 2.0, reason: str = "") -> ItemEnded:
     return ItemEnded(item_id=item_id, outcome=outcome, seconds=seconds, reason=reason)
 
 
 def end(left: tuple[str, ...] = ()) -> RunEnded:
-    counts = {"approved": 2 - len(left)}
+    counts: dict[Outcome, int] = {APPROVED: 2 - len(left)}
     return RunEnded(counts=counts, left=left, wall_seconds=3, item_seconds=4, exit_code=130 if left else 0)
 
 
@@ -176,8 +177,8 @@ def test_a_run_is_live_only_while_its_process_lives(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_item_of_a_dying_run_is_not_counted() -> None:
-    run_dir = Writer().emit(start(), ended("1"), ended("2", "interrupted")).close()
-    assert load_run(run_dir).counts == {"approved": 1}
+    run_dir = Writer().emit(start(), ended("1"), ended("2", INTERRUPTED)).close()
+    assert load_run(run_dir).counts == {APPROVED: 1}
 
 
 def test_without_a_runs_folder_there_are_no_runs_and_none_is_made(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def test_a_torn_last_line_and_foreign_lines_are_passed_over() -> None:
         audit.write(b'not json\n[1]\n{"type":"item_ended"}\n{"type":"unheard_of","seq":1}\n\xff\n')
         audit.write(b'{"v":1,"seq":3,"time":"t","run":"r","type":"item_en')
     assert [type(stamped.event) for stamped in read_audit(run_dir)] == [RunStarted, ItemEnded]
-    assert load_run(run_dir).counts == {"approved": 1}
+    assert load_run(run_dir).counts == {APPROVED: 1}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_damaged_summary_counts_as_none(content: bytes) -> None:
 
 def test_a_summary_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
     document = {
-        **RunSummary(run="r", items=(ItemSummary(id="a", outcome="x"),)).to_document(),
+        **RunSummary(run="r", items=(ItemSummary(id="a", outcome=outcome_named("x")),)).to_document(),
         "version": 9,
         "new": [],
     }
@@ -253,7 +254,9 @@ SAMPLES: dict[str, Any] = {
     "bytes": b"line\n",
     "tuple[str, ...]": ("a", "b"),
     "tuple[int, ...]": (1, 2),
-    "Mapping[str, int]": {"approved": 1},
+    "Outcome": outcome_named("published"),
+    "Cause": Cause.STALLED,
+    "Mapping[Outcome, int]": {APPROVED: 1, outcome_named("published"): 2},
 }
 
 
@@ -310,7 +313,7 @@ def test_past_durations_are_those_of_the_same_project_and_workflow(tmp_path: Pat
     finished_run(NOW + timedelta(days=2), project_dir=str(project), workflow="issue")
     unfinished_run(NOW + timedelta(days=3))
     Writer(NOW + timedelta(days=4)).emit(
-        start(project_dir=str(project)), ended("1", "failed", 0.1), ended("2", seconds=9.0), end()
+        start(project_dir=str(project)), ended("1", FAILED, 0.1), ended("2", seconds=9.0), end()
     ).close()
     assert past_durations(project, "lld") == [9.0, 2.0, 4.0]
 
@@ -439,8 +442,8 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_showing_a_finished_run_tells_items_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    failed = ended("2", "failed", reason="Invalid spec format")
-    counts = {"approved": 1, "failed": 1}
+    failed = ended("2", FAILED, reason="Invalid spec format")
+    counts: dict[Outcome, int] = {APPROVED: 1, FAILED: 1}
     run_end = RunEnded(counts=counts, left=(), wall_seconds=3, item_seconds=4, exit_code=1)
     run_dir = Writer().emit(start(), ended("1"), failed, run_end).close()
     assert command("show", "last") == ExitCode.OK
@@ -481,7 +484,9 @@ def test_showing_an_empty_run_does_not_fail(capsys: pytest.CaptureFixture[str]) 
 def test_control_characters_in_records_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "x\x1b[2J\n[COORDINATOR] fake"
     Writer().emit(
-        start(project_dir=f"/home/{hostile}", workflow=hostile), ended("1", hostile, reason=hostile), end(("2",))
+        start(project_dir=f"/home/{hostile}", workflow=hostile),
+        ended("1", outcome_named(hostile), reason=hostile),
+        end(("2",)),
     ).close()
     for arguments in ((), ("show", "last"), ("follow", "last")):
         command(*arguments)

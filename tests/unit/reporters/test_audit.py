@@ -24,6 +24,7 @@ from agentos.events import (
     Stamped,
     Warned,
 )
+from agentos.outcomes import APPROVED, SKIPPED
 from agentos.records.runs import read_audit
 from agentos.reporters.audit import AuditReporter, record_line
 from agentos.reporters.item_files import AppendFile
@@ -56,8 +57,8 @@ def test_every_event_but_output_is_in_the_runs_file_and_each_items_own(tmp_path:
         OutputProduced(item_id="a", block=b"secret-free text\n"),
         NodeStarted(item_id="b", node="N1"),
         ItemRetried(item_id="b", attempt=1, reason="killed"),
-        ItemEnded(item_id="a", outcome="approved", seconds=1),
-        ItemEnded(item_id="c", outcome="skipped", seconds=0, reason="dependency b failed"),
+        ItemEnded(item_id="a", outcome=APPROVED, seconds=1),
+        ItemEnded(item_id="c", outcome=SKIPPED, seconds=0, reason="dependency b failed"),
         Warned(text="é\n"),
     ]
     for number, event in enumerate(events):

@@ -27,6 +27,7 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.outcomes import APPROVED, FAILED, INTERRUPTED, SKIPPED, Outcome
 from agentos.reporters.console import ConsoleReporter, wants_colour
 
 GOLDEN_DIR = Path(__file__).parent / "golden"
@@ -83,7 +84,7 @@ class Run:
             )
         )
 
-    def end_item(self, item_id: str, outcome: str = "approved", after: float = 0.0, seconds: float = 2.0) -> None:
+    def end_item(self, item_id: str, outcome: Outcome = APPROVED, after: float = 0.0, seconds: float = 2.0) -> None:
         self.emit(ItemEnded(item_id=item_id, outcome=outcome, seconds=seconds), after)
 
 
@@ -139,17 +140,17 @@ def play_sample(run: Run) -> None:
     run.emit(NodeFinished(item_id="41", node="N1_design", seconds=0.6), after=0.2)
     run.end_item("41", after=0.2, seconds=12.3)
     failed = ItemEnded(
-        item_id="42", outcome="failed", seconds=3.1, reason="Invalid spec format", error_type="SpecError"
+        item_id="42", outcome=FAILED, seconds=3.1, reason="Invalid spec format", error_type="SpecError"
     )
     run.emit(failed, after=0.2)
-    run.emit(ItemEnded(item_id="43", outcome="skipped", seconds=0, reason="dependency 42 failed"), after=0.01)
+    run.emit(ItemEnded(item_id="43", outcome=SKIPPED, seconds=0, reason="dependency 42 failed"), after=0.01)
     run.emit(ItemStarted(item_id="44", attempt=1, pid=14), after=0.2)
     run.emit(StopRequested(reason="SIGINT"), after=0.2)
     run.emit(StopRequested(reason="SIGTERM"), after=0.2)
-    run.end_item("44", "interrupted", after=0.2, seconds=0.6)
+    run.end_item("44", INTERRUPTED, after=0.2, seconds=0.6)
     run.emit(
         RunEnded(
-            counts={"approved": 1, "failed": 1, "skipped": 1},
+            counts={APPROVED: 1, FAILED: 1, SKIPPED: 1},
             left=("44",),
             wall_seconds=8.0,
             item_seconds=16.0,
@@ -330,7 +331,7 @@ def test_without_colour_the_workers_colour_is_taken_out_too() -> None:
 
 def test_with_colour_failures_are_red_and_labels_dim() -> None:
     run = Run(colour=True)
-    run.emit(ItemEnded(item_id="a", outcome="failed", seconds=1, reason="no"))
+    run.emit(ItemEnded(item_id="a", outcome=FAILED, seconds=1, reason="no"))
     run.emit(OutputProduced(item_id="a", block=b"text\n"))
     assert run.sink.text == "\x1b[2m[a]\x1b[0m \x1b[31mFAILED: no\x1b[0m\n\x1b[2m[a]\x1b[0m text\n"
 

@@ -22,6 +22,7 @@ from agentos.events import (
     Stamped,
     StopRequested,
 )
+from agentos.outcomes import APPROVED, COMPLETED, FAILED, SKIPPED
 from agentos.reporters.logs import LogReporter
 
 AT = "2026-10-05T12:00:00.000Z"
@@ -54,13 +55,13 @@ def test_a_log_tells_an_items_whole_story(tmp_path: Path) -> None:
         StopRequested(reason="SIGINT"),
         ItemEnded(
             item_id="42",
-            outcome="failed",
+            outcome=FAILED,
             seconds=12.3,
             reason="Invalid spec format",
             error_type="SpecError",
             traceback="Traceback (most recent call last):\n  File x\nSpecError: \x1b[2JInvalid",
         ),
-        RunEnded(counts={"failed": 1}, left=(), wall_seconds=1, item_seconds=1, exit_code=1),
+        RunEnded(counts={FAILED: 1}, left=(), wall_seconds=1, item_seconds=1, exit_code=1),
     )
     reporter.close()
     assert (tmp_path / "42.log").read_text() == (
@@ -84,7 +85,7 @@ def test_a_retry_goes_on_in_the_same_log(tmp_path: Path) -> None:
         ItemStarted(item_id="a", attempt=1, pid=7),
         ItemRetried(item_id="a", attempt=1, reason="killed by signal 9"),
         ItemStarted(item_id="a", attempt=2, pid=8),
-        ItemEnded(item_id="a", outcome="approved", seconds=1, attempts=2),
+        ItemEnded(item_id="a", outcome=APPROVED, seconds=1, attempts=2),
     )
     assert (tmp_path / "a.log").read_text().splitlines() == [
         f"{AT} attempt 1 started (pid 7)",
@@ -98,8 +99,8 @@ def test_only_running_items_have_an_open_log(tmp_path: Path) -> None:
     reporter = LogReporter(tmp_path)
     feed(reporter, ItemStarted(item_id="a", attempt=1, pid=1), ItemStarted(item_id="b", attempt=1, pid=2))
     assert open_files(tmp_path) == ["a.log", "b.log"]
-    feed(reporter, ItemEnded(item_id="a", outcome="completed", seconds=1))
-    feed(reporter, ItemEnded(item_id="c", outcome="skipped", seconds=0, reason="dependency a failed"))
+    feed(reporter, ItemEnded(item_id="a", outcome=COMPLETED, seconds=1))
+    feed(reporter, ItemEnded(item_id="c", outcome=SKIPPED, seconds=0, reason="dependency a failed"))
     feed(reporter, ChildrenLeaked(item_id="a", pids=(9,)))
     assert open_files(tmp_path) == ["b.log"]
     feed(reporter, ItemRetried(item_id="b", attempt=1, reason="killed"))

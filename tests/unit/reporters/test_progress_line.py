@@ -19,6 +19,7 @@ from agentos.events import (
     RunStarted,
     StopRequested,
 )
+from agentos.outcomes import COMPLETED, INTERRUPTED, SKIPPED, Outcome
 from agentos.reporters.progress import Durations, Progress, bar, range_in_words, seconds_left
 
 
@@ -34,7 +35,7 @@ def start(progress: Progress, *item_ids: str, now: float = 0.0) -> None:
         progress.note(ItemStarted(item_id=item_id, attempt=1, pid=1), now)
 
 
-def end(progress: Progress, *item_ids: str, outcome: str = "completed", seconds: float = 60.0) -> None:
+def end(progress: Progress, *item_ids: str, outcome: Outcome = COMPLETED, seconds: float = 60.0) -> None:
     for item_id in item_ids:
         progress.note(ItemEnded(item_id=item_id, outcome=outcome, seconds=seconds), 0.0)
 
@@ -63,15 +64,15 @@ def test_the_line_is_the_promised_one() -> None:
 
 def test_interrupted_items_are_not_complete_and_skipped_ones_are() -> None:
     progress = started()
-    end(progress, "a1", outcome="interrupted")
-    end(progress, "a2", outcome="skipped", seconds=0)
+    end(progress, "a1", outcome=INTERRUPTED)
+    end(progress, "a2", outcome=SKIPPED, seconds=0)
     assert progress.ended == 1
 
 
 def test_nothing_is_promised_before_two_items_ran_to_their_end() -> None:
     progress = started()
     end(progress, "a1")
-    end(progress, "a2", "a3", outcome="skipped", seconds=0)
+    end(progress, "a2", "a3", outcome=SKIPPED, seconds=0)
     start(progress, "a4", "a5")
     assert progress.status_line(0.0, 200, str) == "[===>      ] 3/10 workflows complete · 2 running: a4 a5"
     assert not progress.has_estimate

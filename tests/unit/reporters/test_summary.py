@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentos.events import Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
+from agentos.outcomes import APPROVED, FAILED, INTERRUPTED
 from agentos.records.format import RunSummary, parse_summary
 from agentos.reporters.summary import Summary, SummaryReporter, summary_lines
 
@@ -24,18 +25,18 @@ START = RunStarted(
 ENDINGS = (
     ItemEnded(
         item_id="41",
-        outcome="approved",
+        outcome=APPROVED,
         seconds=60.0,
         attempts=2,
         input_tokens=12_000,
         output_tokens=345,
         cost_usd=0.25,
     ),
-    ItemEnded(item_id="42", outcome="failed", seconds=30.0, reason="Invalid spec\nformat", error_type="SpecError"),
-    ItemEnded(item_id="43", outcome="interrupted", seconds=10.0),
+    ItemEnded(item_id="42", outcome=FAILED, seconds=30.0, reason="Invalid spec\nformat", error_type="SpecError"),
+    ItemEnded(item_id="43", outcome=INTERRUPTED, seconds=10.0),
 )
 END = RunEnded(
-    counts={"approved": 1, "failed": 1}, left=("43", "44"), wall_seconds=50.0, item_seconds=100.0, exit_code=130
+    counts={APPROVED: 1, FAILED: 1}, left=("43", "44"), wall_seconds=50.0, item_seconds=100.0, exit_code=130
 )
 
 
@@ -122,8 +123,8 @@ def test_the_words_say_how_it_went_and_how_to_go_on() -> None:
 
 
 def test_a_run_where_all_went_well_says_little() -> None:
-    good = ItemEnded(item_id="41", outcome="approved", seconds=1.0, cost_usd=0.0012)
-    end = RunEnded(counts={"approved": 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=0)
+    good = ItemEnded(item_id="41", outcome=APPROVED, seconds=1.0, cost_usd=0.0012)
+    end = RunEnded(counts={APPROVED: 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=0)
     assert summary_lines(summary_of(START, good, end)) == [
         "[COORDINATOR] 1 approved",
         "[COORDINATOR] 1.0s in all",
@@ -132,7 +133,7 @@ def test_a_run_where_all_went_well_says_little() -> None:
 
 
 def test_failed_items_alone_are_reason_enough_to_name_the_resume_command() -> None:
-    end = RunEnded(counts={"failed": 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
+    end = RunEnded(counts={FAILED: 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
     assert "[COORDINATOR] Resume with: lld-workflow --all" in summary_lines(summary_of(START, ENDINGS[1], end))
 
 
@@ -140,7 +141,7 @@ def test_a_run_under_way_has_a_sum_so_far() -> None:
     summary = summary_of(START, NodeStarted(item_id="41", node="N1"), *ENDINGS)
     assert summary.ended == ""
     assert summary.exit_code is None
-    assert summary.counts == {"approved": 1, "failed": 1}
+    assert summary.counts == {APPROVED: 1, FAILED: 1}
     assert summary.left == ("43", "44")
     assert summary.item_seconds == 100.0
     assert summary.wall_seconds == 4.0

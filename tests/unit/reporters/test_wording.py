@@ -35,6 +35,18 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.outcomes import (
+    APPROVED,
+    AWAITING_REVIEW,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    NEEDS_REVISION,
+    SKIPPED,
+    Cause,
+    Outcome,
+    outcome_named,
+)
 from agentos.reporters.console import PrintingListener, dry_run_lines, lines
 from agentos.reporters.wording import counts_in_words, labels_with
 from agentos.text.words import countdown, duration, one_line
@@ -70,19 +82,19 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
         (OutputProduced(item_id="42", block=b""), []),
         (ItemNoticed(item_id="42", text="database set aside"), ["[LLD-42] database set aside"]),
         (
-            ItemEnded(item_id="42", outcome="failed", seconds=3, reason="Invalid spec format"),
+            ItemEnded(item_id="42", outcome=FAILED, seconds=3, reason="Invalid spec format"),
             ["[LLD-42] FAILED: Invalid spec format"],
         ),
-        (ItemEnded(item_id="42", outcome="failed", seconds=3, error_type="KeyError"), ["[LLD-42] FAILED: KeyError"]),
-        (ItemEnded(item_id="42", outcome="failed", seconds=3), ["[LLD-42] FAILED: no reason was given"]),
-        (ItemEnded(item_id="42", outcome="approved", seconds=12.34), ["[LLD-42] approved (12.3s)"]),
-        (ItemEnded(item_id="42", outcome="needs_revision", seconds=75), ["[LLD-42] needs revision (1m 15s)"]),
+        (ItemEnded(item_id="42", outcome=FAILED, seconds=3, error_type="KeyError"), ["[LLD-42] FAILED: KeyError"]),
+        (ItemEnded(item_id="42", outcome=FAILED, seconds=3), ["[LLD-42] FAILED: no reason was given"]),
+        (ItemEnded(item_id="42", outcome=APPROVED, seconds=12.34), ["[LLD-42] approved (12.3s)"]),
+        (ItemEnded(item_id="42", outcome=NEEDS_REVISION, seconds=75), ["[LLD-42] needs revision (1m 15s)"]),
         (
-            ItemEnded(item_id="a1", outcome="skipped", seconds=0, reason="dependency a0 failed"),
+            ItemEnded(item_id="a1", outcome=SKIPPED, seconds=0, reason="dependency a0 failed"),
             ["[LLD-a1] skipped: dependency a0 failed"],
         ),
         (
-            ItemEnded(item_id="a1", outcome="interrupted", seconds=2, reason="stopped in N2"),
+            ItemEnded(item_id="a1", outcome=INTERRUPTED, seconds=2, reason="stopped in N2"),
             ["[LLD-a1] interrupted: stopped in N2 (2.0s)"],
         ),
         (
@@ -137,9 +149,7 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
             ["[COORDINATOR] Budget reached: $0.50 of $0.50 spent or reserved. Nothing new starts"],
         ),
         (
-            RunEnded(
-                counts={"needs_revision": 2, "approved": 8}, left=(), wall_seconds=1, item_seconds=1, exit_code=3
-            ),
+            RunEnded(counts={NEEDS_REVISION: 2, APPROVED: 8}, left=(), wall_seconds=1, item_seconds=1, exit_code=3),
             ["[COORDINATOR] 8 approved, 2 need revision"],
         ),
     ],
@@ -167,14 +177,18 @@ def test_no_part_of_a_keys_name_is_needed_to_tell_keys_apart() -> None:
 @pytest.mark.parametrize(
     ("counts", "failed", "expected"),
     [
-        ({"failed": 1, "completed": 9}, ["LLD-42"], "9 completed, 1 failed (LLD-42)"),
-        ({"needs_revision": 1, "custom_end": 2, "approved": 1}, [], "1 approved, 2 custom end, 1 needs revision"),
-        ({"awaiting_review": 2, "skipped": 0}, [], "2 await review"),
-        ({"failed": 12}, [str(n) for n in range(12)], "12 failed (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more)"),
+        ({FAILED: 1, COMPLETED: 9}, ["LLD-42"], "9 completed, 1 failed (LLD-42)"),
+        (
+            {NEEDS_REVISION: 1, outcome_named("custom_end"): 2, APPROVED: 1},
+            [],
+            "1 approved, 2 custom end, 1 needs revision",
+        ),
+        ({AWAITING_REVIEW: 2, SKIPPED: 0}, [], "2 await review"),
+        ({FAILED: 12}, [str(n) for n in range(12)], "12 failed (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more)"),
         ({}, [], "nothing finished"),
     ],
 )
-def test_counts_are_told_in_words(counts: dict[str, int], failed: list[str], expected: str) -> None:
+def test_counts_are_told_in_words(counts: dict[Outcome, int], failed: list[str], expected: str) -> None:
     assert counts_in_words(counts, failed) == expected
 
 
@@ -197,12 +211,12 @@ def test_a_countdown_never_promises_too_early() -> None:
 
 def test_a_reason_cannot_start_a_line_of_its_own_or_move_the_cursor() -> None:
     reason = "bad\n[COORDINATOR] all done\r\x1b[2J\x1b]0;title\x07\u2028\u202eend"
-    (line,) = lines(ItemEnded(item_id="42", outcome="failed", seconds=1, reason=reason), lld)
+    (line,) = lines(ItemEnded(item_id="42", outcome=FAILED, seconds=1, reason=reason), lld)
     assert line == "[LLD-42] FAILED: bad [COORDINATOR] all done \\u202eend"
 
 
 def test_a_reason_of_many_megabytes_is_cut_to_a_line() -> None:
-    (line,) = lines(ItemEnded(item_id="42", outcome="failed", seconds=1, reason="x" * 50_000_000))
+    (line,) = lines(ItemEnded(item_id="42", outcome=FAILED, seconds=1, reason="x" * 50_000_000))
     assert len(line) < 500
     assert line.endswith("x…")
 
@@ -227,7 +241,9 @@ SAMPLES: dict[str, Any] = {
     "bytes": b"a\nb\x1b[2J\n",
     "tuple[str, ...]": (HOSTILE,),
     "tuple[int, ...]": (1, 2),
-    "Mapping[str, int]": {HOSTILE: 1},
+    "Outcome": outcome_named(HOSTILE),
+    "Cause": Cause.OTHER,
+    "Mapping[Outcome, int]": {outcome_named(HOSTILE): 1},
 }
 
 

@@ -12,6 +12,17 @@ from agentos.errors import ExitCode
 from agentos.events import ItemEnded, ItemStarted, RunEnded
 from agentos.files import LockBusyError
 from agentos.git.worktrees import Repository
+from agentos.outcomes import (
+    APPROVED,
+    AWAITING_REVIEW,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    NEEDS_REVISION,
+    PAUSED,
+    SKIPPED,
+    Outcome,
+)
 from agentos.workstreams.batch import Batch
 from agentos.workstreams.registry import Registry, this_process
 from agentos.workstreams.state import (
@@ -46,7 +57,7 @@ def started(slug: str) -> ItemStarted:
     return ItemStarted(item_id=slug, attempt=1, pid=1)
 
 
-def ended(slug: str, outcome: str, reason: str = "") -> ItemEnded:
+def ended(slug: str, outcome: Outcome, reason: str = "") -> ItemEnded:
     return ItemEnded(item_id=slug, outcome=outcome, seconds=1.0, reason=reason, input_tokens=3, cost_usd=0.5)
 
 
@@ -58,16 +69,16 @@ def state(registry: Registry, slug: str = "a") -> object:
 @pytest.mark.parametrize(
     ("outcome", "completes", "after", "exit_code"),
     [
-        ("approved", True, Completed(), 0),
-        ("approved", False, Active(), 0),
-        ("failed", True, Failed("why"), 1),
-        ("needs_revision", True, Failed("needs revision: why"), 3),
-        ("awaiting_review", True, Active(), 3),
-        ("interrupted", True, Active(), 130),
+        (APPROVED, True, Completed(), 0),
+        (APPROVED, False, Active(), 0),
+        (FAILED, True, Failed("why"), 1),
+        (NEEDS_REVISION, True, Failed("needs revision: why"), 3),
+        (AWAITING_REVIEW, True, Active(), 3),
+        (INTERRUPTED, True, Active(), 130),
     ],
 )
 def test_an_outcome_decides_the_state(
-    registry: Registry, repository: Repository, outcome: str, completes: bool, after: object, exit_code: int
+    registry: Registry, repository: Repository, outcome: Outcome, completes: bool, after: object, exit_code: int
 ) -> None:
     batch = make_batch(registry, repository, completes=completes)
     batch.listen(started("a"))
@@ -75,10 +86,10 @@ def test_an_outcome_decides_the_state(
     batch.listen(ended("a", outcome, "why"))
     assert state(registry) == after
     result, untouched = batch.results()
-    assert (result.status, result.exit_code, result.input_tokens, result.cost_usd) == (outcome, exit_code, 3, 0.5)
+    assert (result.outcome, result.exit_code, result.input_tokens, result.cost_usd) == (outcome, exit_code, 3, 0.5)
     assert result.log_path is not None
     assert result.log_path.parent.name == "run1"
-    assert (untouched.status, untouched.exit_code, untouched.as_json()["started"]) == ("interrupted", 130, None)
+    assert (untouched.outcome, untouched.exit_code, untouched.as_json()["started"]) == (INTERRUPTED, 130, None)
 
 
 def test_a_wish_to_pause_holds_the_next_node_and_is_remembered(registry: Registry, repository: Repository) -> None:
@@ -88,7 +99,7 @@ def test_a_wish_to_pause_holds_the_next_node_and_is_remembered(registry: Registr
     with registry.change() as changes:
         changes.apply("a", Pause())
     assert batch.hold("a", "n2") == "before n2"
-    batch.listen(ended("a", "paused", "before n2"))
+    batch.listen(ended("a", PAUSED, "before n2"))
     assert state(registry) == Paused("n2")
     assert batch._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
 
@@ -103,7 +114,7 @@ def test_one_that_changed_before_its_turn_is_held_and_left_as_it_is(
     before = state(registry)
     batch.listen(started("a"))
     assert words in batch.hold("a", "n1")
-    batch.listen(ended("a", "paused", words))
+    batch.listen(ended("a", PAUSED, words))
     assert state(registry) == before
     assert batch._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
 
@@ -113,7 +124,7 @@ def test_the_end_of_the_chosen_steps_is_a_good_end(registry: Registry, repositor
     batch.listen(started("a"))
     assert batch.hold("a", "n1") == ""
     assert "not among the chosen steps" in batch.hold("a", "n2")
-    batch.listen(ended("a", "paused", "before n2"))
+    batch.listen(ended("a", PAUSED, "before n2"))
     assert state(registry) == Active()
     assert batch._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.OK
     assert batch._judge(ExitCode.ITEM_FAILED) is ExitCode.ITEM_FAILED
@@ -121,13 +132,13 @@ def test_the_end_of_the_chosen_steps_is_a_good_end(registry: Registry, repositor
 
 def test_one_that_fails_before_it_is_opened_is_failed(registry: Registry, repository: Repository) -> None:
     batch = make_batch(registry, repository)
-    batch.listen(ended("a", "failed", "the input has changed"))
+    batch.listen(ended("a", FAILED, "the input has changed"))
     assert state(registry) == Failed("the input has changed")
 
 
 def test_skipped_and_other_events_change_nothing(registry: Registry, repository: Repository) -> None:
     batch = make_batch(registry, repository)
-    batch.listen(ended("a", "skipped", "dependency b failed"))
+    batch.listen(ended("a", SKIPPED, "dependency b failed"))
     batch.listen(RunEnded(counts={}, left=(), wall_seconds=0, item_seconds=0, exit_code=0))
     assert state(registry) == Active()
     assert batch.results()[0].exit_code == 1
@@ -144,7 +155,7 @@ def test_what_could_not_be_written_at_its_time_is_written_at_the_end(
 
     with monkeypatch.context() as patched:
         patched.setattr(registry, "change", busy)
-        batch.listen(ended("a", "completed"))
+        batch.listen(ended("a", COMPLETED))
     assert isinstance(state(registry), Running)
     batch._let_go()
     assert state(registry) == Completed()
