@@ -105,6 +105,7 @@ class GitHubServer:
         self._limit = 5000
         self._remaining = 5000
         self._reset_at = time.time() + 3600
+        self._starts_window: float | None = None
         self._lock = threading.RLock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(self))
         self._http.daemon_threads = True
@@ -175,10 +176,13 @@ class GitHubServer:
             self._script.extend(answers)
 
     def limit(self, *, remaining: int, reset_in_seconds: float) -> None:
-        """Let `remaining` requests through, then refuse until the reset, which restores the full allowance."""
+        """Let `remaining` requests through, then refuse until the reset, which restores the full allowance.
+
+        The time to the reset begins with the first request, however slow its client is to start.
+        """
         with self._lock:
             self._remaining = remaining
-            self._reset_at = time.time() + reset_in_seconds
+            self._starts_window = reset_in_seconds
 
     def count(self, method: str = "", path: str = "") -> int:
         """How many requests came in with this method and this part in their path."""
@@ -208,6 +212,9 @@ class GitHubServer:
             return refused.answer
 
     def _spend_one(self) -> None:
+        if self._starts_window is not None:
+            self._reset_at = time.time() + self._starts_window
+            self._starts_window = None
         if time.time() >= self._reset_at:
             self._remaining = self._limit
             self._reset_at = time.time() + 3600
