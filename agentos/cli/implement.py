@@ -20,9 +20,9 @@ from agentos.cli.options import (
 from agentos.errors import ExitCode
 from agentos.events import Listener
 from agentos.settings import load_settings
+from agentos.workflows.context import ALLOW_UNAPPROVED_VARIABLE
 from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs
 
-ALLOW_UNAPPROVED_VARIABLE = "AGENTOS_ALLOW_UNAPPROVED"
 _NOUN = "design"
 
 

@@ -20,8 +20,9 @@ from agentos.keys.credentials import load_credentials
 from agentos.processes import host
 from agentos.settings import Settings, load_settings
 from agentos.text.words import counted
+from agentos.workflows.context import FILE_VARIABLE
 from agentos.workflows.drafting.pending import Pending, Wanted
-from agentos.workflows.issue.filing import FILE_VARIABLE, TOKEN_VARIABLES, filing_environment
+from agentos.workflows.issue.filing import TOKEN_VARIABLES, filing_environment
 from agentos.workflows.registry import WORKFLOWS, Workflow
 
 DEFAULT_MODELS = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentos.clock import stamp, utc_now
+from agentos.clock import stamp
 from agentos.documents.approval import ApprovalInfo, ReviewLogEntry, stamp_approval, with_status
+from agentos.workflows.context import Context
 from agentos.workflows.drafting import steps
 from agentos.workflows.drafting.state import DraftingState
 
@@ -26,18 +27,18 @@ class Conclusion:
         return self.outcome == "approved"
 
 
-def conclude(state: DraftingState, text: str, max_rounds: int) -> Conclusion:
+def conclude(state: DraftingState, text: str, context: Context) -> Conclusion:
     """`text` with its approval, or with the findings that stand against it."""
-    outcome, reason = steps.conclusion(state, max_rounds)
+    outcome, reason = steps.conclusion(state, context.settings.limits.max_rounds)
     if outcome == "approved":
-        return Conclusion(stamp_approval(text, _approval(state)), outcome, reason)
+        return Conclusion(stamp_approval(text, _approval(state, context)), outcome, reason)
     return Conclusion(_with_open_findings(with_status(text, NEEDS_REVISION), state), outcome, reason)
 
 
-def _approval(state: DraftingState) -> ApprovalInfo:
+def _approval(state: DraftingState, context: Context) -> ApprovalInfo:
     by_person = state.get("decision") == "approve"
     return ApprovalInfo(
-        approved_at=stamp(utc_now()),
+        approved_at=stamp(context.now()),
         drafter=state["drafter"],
         reviewer=f"{state['reviewer']}, then a person" if by_person else state["reviewer"],
         issue_hash=state["source_hash"],

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from agentos.documents.findings import Finding, errors
-from agentos.documents.lineage import Lineage
 from agentos.documents.markdown import parse
 from agentos.documents.revision import RevisionError, apply_patch, is_same_draft
 from agentos.documents.verdict import (
@@ -24,10 +23,9 @@ from agentos.documents.verdict import (
     stored_review,
     unverified,
 )
-from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError, generate
-from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting import document_paths as places
-from agentos.workflows.drafting.prompts import as_data, render
+from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
+from agentos.workflows.context import Context, History
+from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.drafting.state import DraftingState
 
 PERSON = "a person"
@@ -45,75 +43,51 @@ class DocumentKind:
     check: Callable[[DraftingState, Path, Any], tuple[Finding, ...]]
     """Findings of a draft: state, project, and the previous draft's document or None."""
 
-
-class Desk:
-    """What a node works with: the project, its settings, the item's lineage."""
-
-    def __init__(self, kind: DocumentKind, state: DraftingState) -> None:
-        self.kind = kind
-        self.project_dir = Path.cwd()
-        self.settings: Settings = load_settings(self.project_dir)
-        self._after = state.get("lineage_number", 0)
-        self.lineage = Lineage(lineage_dir(self.project_dir, self.settings, kind, state["item_id"]))
-
-    def record(self, kind: str, content: str) -> int:
-        """Keep a document of the item's history; returns its number."""
-        return self.lineage.record(kind, content, after=self._after).number
-
-    def keep_replaced(self, path: Path) -> None:
-        """A document about to be replaced, which somebody may have edited, stays in the history."""
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return
-        self.record("replaced", text)
-
-    def prompt(self, name: str, **values: str) -> str:
-        text = render(self.kind.workflow, name, self.project_dir, values)
-        self.record(f"prompt-{name}", text)
-        return text
+    def history(self, state: DraftingState, context: Context) -> History:
+        return context.history(f"{self.label}-{state['item_id']}", state.get("lineage_number", 0))
 
 
-def lineage_dir(project_dir: Path, settings: Settings, kind: DocumentKind, item_id: str) -> Path:
-    """Where an item's drafts, prompts and verdicts are kept, in order."""
-    return places.lineage_dir(project_dir, settings, f"{kind.label}-{item_id}")
-
-
-def design(kind: DocumentKind, state: DraftingState) -> DraftingState:
+def design(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingState:
     """The first draft, or a revision of the sections that somebody found fault with."""
-    desk = Desk(kind, state)
-    drafter = desk.settings.models.drafter
+    history = kind.history(state, context)
+    drafter = context.settings.models.drafter
     if "draft" not in state:
-        prompt = desk.prompt("design", **_subject(state))
-        reply = generate(prompt, model=drafter, task=f"{kind.workflow}.draft", data=_plain(state))
+        prompt = _prompt(kind, context, history, "design", _subject(state))
+        reply = context.generate(prompt, model=drafter, task=f"{kind.workflow}.draft", data=_plain(state, context))
         draft = _without_fence(reply.text)
     else:
-        draft = _revised(kind, desk, state, drafter)
-    number = desk.record("draft", draft)
+        draft = _revised(kind, state, context, history)
+    history.record("draft", draft)
     return DraftingState(
         draft=draft,
         previous_draft=state.get("draft", ""),
         round=state.get("round", 0) + 1,
         drafter=drafter,
-        lineage_number=number,
+        lineage_number=history.number,
     )
 
 
-def _revised(kind: DocumentKind, desk: Desk, state: DraftingState, drafter: str) -> str:
+def _prompt(kind: DocumentKind, context: Context, history: History, name: str, values: Mapping[str, str]) -> str:
+    text = context.prompt(kind.workflow, name, **values)
+    history.record(f"prompt-{name}", text)
+    return text
+
+
+def _revised(kind: DocumentKind, state: DraftingState, context: Context, history: History) -> str:
     """The draft with a model's patch applied. A patch that does not fit is sent back once, then left."""
     draft = state["draft"]
     complaints = "\n".join(complaints_of(state))
-    prompt = desk.prompt(
-        "revise",
-        **_subject(state),
-        draft=as_data(draft, "the draft"),
-        complaints=as_data(complaints, "what to change"),
-    )
-    data = {**_plain(state), "complaints": complaints_of(state)}
+    values = {"draft": as_data(draft, "the draft"), "complaints": as_data(complaints, "what to change")}
+    prompt = _prompt(kind, context, history, "revise", _subject(state) | values)
+    data = {**_plain(state, context), "complaints": complaints_of(state)}
     messages = [{"role": "user", "content": prompt}]
     for _ in range(2):
-        reply = generate(
-            messages, model=drafter, output_type=_patch_model(), task=f"{kind.workflow}.revise", data=data
+        reply = context.generate(
+            messages,
+            model=context.settings.models.drafter,
+            output_type=_patch_model(),
+            task=f"{kind.workflow}.revise",
+            data=data,
         )
         patch = {section.heading: section.text for section in reply.output.sections}
         try:
@@ -126,29 +100,34 @@ def _revised(kind: DocumentKind, desk: Desk, state: DraftingState, drafter: str)
     return draft
 
 
-def validate(kind: DocumentKind, state: DraftingState) -> DraftingState:
+def validate(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingState:
     """What can be found without a model."""
     previous = parse(state["previous_draft"]) if state.get("previous_draft") else None
-    found = errors(kind.check(state, Path.cwd(), previous))
+    found = errors(kind.check(state, context.project_dir, previous))
     words = [finding.words() for finding in found[:_MOST_FINDINGS]]
     is_unchanged = previous is not None and is_same_draft(state["previous_draft"], state["draft"])
     return DraftingState(errors=words, previous_errors=state.get("errors", []), is_unchanged=is_unchanged)
 
 
-def review(kind: DocumentKind, state: DraftingState) -> DraftingState:
+def review(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingState:
     """A typed verdict. A reviewer that fails or talks nonsense leaves the draft unverified, never approved."""
-    desk = Desk(kind, state)
-    reviewer = desk.settings.models.reviewer
-    prompt = desk.prompt("review", **_subject(state), draft=as_data(state["draft"], "the draft"))
+    history = kind.history(state, context)
+    reviewer = context.settings.models.reviewer
+    values = _subject(state) | {"draft": as_data(state["draft"], "the draft")}
+    prompt = _prompt(kind, context, history, "review", values)
     try:
-        reply = generate(
-            prompt, model=reviewer, output_type=review_model(), task=f"{kind.workflow}.review", data=_plain(state)
+        reply = context.generate(
+            prompt,
+            model=reviewer,
+            output_type=review_model(),
+            task=f"{kind.workflow}.review",
+            data=_plain(state, context),
         )
         verdict = parse_review(reply.output.model_dump(mode="json"))
     except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
         verdict = unverified(str(error))
     data = review_data(verdict)
-    number = desk.record("verdict", json.dumps(data, indent=1))
+    history.record("verdict", json.dumps(data, indent=1))
     entry = {
         "round": state["round"],
         "verdict": verdict.verdict.value,
@@ -161,21 +140,24 @@ def review(kind: DocumentKind, state: DraftingState) -> DraftingState:
         log=[*state.get("log", []), entry],
         wishes="",
         reviewer=reviewer,
-        lineage_number=number,
+        lineage_number=history.number,
     )
 
 
-def take_answer(kind: DocumentKind, state: DraftingState, answer: Mapping[str, Any]) -> DraftingState:
+def take_answer(
+    kind: DocumentKind, state: DraftingState, context: Context, answer: Mapping[str, Any]
+) -> DraftingState:
     """What a person said at a gate, kept with the item's history. Wishes lead to a revision."""
     wishes = str(answer.get("text", "")).strip() if answer.get("action") == "revise" else ""
-    number = Desk(kind, state).record("answer", f"revise: {wishes}\n" if wishes else "approve\n")
+    history = kind.history(state, context)
+    history.record("answer", f"revise: {wishes}\n" if wishes else "approve\n")
     entry = {
         "round": state["round"],
         "verdict": Verdict.REVISE.value if wishes else Verdict.APPROVE.value,
         "reviewer": PERSON,
         "summary": wishes or "Approved at the gate.",
     }
-    return DraftingState(wishes=wishes, log=[*state.get("log", []), entry], lineage_number=number)
+    return DraftingState(wishes=wishes, log=[*state.get("log", []), entry], lineage_number=history.number)
 
 
 def after_check(state: DraftingState, max_rounds: int) -> str:
@@ -262,8 +244,8 @@ def _subject(state: DraftingState) -> dict[str, str]:
     }
 
 
-def _plain(state: DraftingState) -> dict[str, Any]:
-    return {"cwd": str(Path.cwd()), **state}
+def _plain(state: DraftingState, context: Context) -> dict[str, Any]:
+    return {"cwd": str(context.project_dir), **state}
 
 
 def _without_fence(text: str) -> str:

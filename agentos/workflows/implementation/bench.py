@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from agentos.codebase.context import build_context
-from agentos.documents.lineage import Lineage
 from agentos.documents.lld import Lld, parse_lld
 from agentos.git.commits import commit_all
 from agentos.git.worktrees import Repository
-from agentos.llm import generate, set_call_context
-from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting.document_paths import lineage_dir
-from agentos.workflows.drafting.prompts import as_data, render
+from agentos.llm import set_call_context
+from agentos.workflows.context import Context
+from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation.apply import apply_operations, read_confined
 from agentos.workflows.implementation.branch import AUTHOR, hold_branch, open_repository, rewind
 from agentos.workflows.implementation.file_operations import (
@@ -56,15 +53,15 @@ class Answer:
 class Bench:
     """One node's view of the item. `books()` is what every node that calls a model adds to the state."""
 
-    def __init__(self, state: ImplementationState, node: str) -> None:
+    def __init__(self, state: ImplementationState, context: Context, node: str) -> None:
         self.state = state
-        self.project_dir = Path.cwd()
-        self.settings: Settings = load_settings(self.project_dir)
+        self.context = context
+        self.project_dir = context.project_dir
+        self.settings = context.settings
         self._node = node
         self._calls = dict(state.get("calls", {}))
         self._usage = dict(state.get("usage", {}))
-        self._lineage = Lineage(lineage_dir(self.project_dir, self.settings, f"IMPL-{state['item_id']}"))
-        self._after = self._trail = state.get("trail_number", 0)
+        self._history = context.history(f"IMPL-{state['item_id']}", state.get("trail_number", 0))
         # The same names whichever workflow the node is part of, and the same count after a resume.
         set_call_context(workflow=WORKFLOW, item=state["item_id"], node=node, calls_before=self._calls.get(node, 0))
 
@@ -107,7 +104,7 @@ class Bench:
         return tuple(dict.fromkeys(path.removeprefix("./") for path in paths))
 
     def tests(self) -> ProjectTests:
-        return ProjectTests(self.project_dir, self.place, self.settings)
+        return ProjectTests(self.context, self.place)
 
     def policy(self, *, frozen: Sequence[str] = ()) -> Policy:
         return Policy(listed=self.listed_files, frozen=tuple(frozen), submodules=self.place.submodules())
@@ -118,10 +115,10 @@ class Bench:
         return self.place.worktree.git().text("rev-parse", "HEAD")
 
     def record(self, kind: str, content: str) -> None:
-        self._trail = self._lineage.record(kind, content, after=self._after).number
+        self._history.record(kind, content)
 
     def books(self) -> ImplementationState:
-        return ImplementationState(calls=self._calls, usage=self._usage, trail_number=self._trail)
+        return ImplementationState(calls=self._calls, usage=self._usage, trail_number=self._history.number)
 
     def prompt(self, name: str, **values: str) -> str:
         """A prompt of this workflow. What every one of them may use is filled in."""
@@ -129,9 +126,9 @@ class Bench:
             "item_id": self.state["item_id"],
             "title": " ".join(self.state["title"].split()),
             "lld": as_data(self.state["lld_text"], "the design"),
-            "format": render(WORKFLOW, "format", self.project_dir, {}),
+            "format": self.context.prompt(WORKFLOW, "format"),
         }
-        text = render(WORKFLOW, name, self.project_dir, known | values)
+        text = self.context.prompt(WORKFLOW, name, **(known | values))
         self.record(f"prompt-{name.replace('_', '-')}", text)
         return text
 
@@ -139,7 +136,9 @@ class Bench:
         """A model's reply, counted."""
         self._calls[self._node] = self._calls.get(self._node, 0) + 1
         plain = {"cwd": str(self.project_dir), **self.state, **data}
-        reply: Any = generate(prompt, model=model, output_type=output_type, task=f"{WORKFLOW}.{task}", data=plain)
+        reply = self.context.generate(
+            prompt, model=model, output_type=output_type, task=f"{WORKFLOW}.{task}", data=plain
+        )
         for name in ("input_tokens", "output_tokens", "cost_usd"):
             self._usage[name] = self._usage.get(name, 0) + (getattr(reply.usage, name) or 0)
         return reply
@@ -165,7 +164,7 @@ class Bench:
                 ]
         return Answer((), (), tuple(refusals))
 
-    def context(self) -> str:
+    def digest(self) -> str:
         """A digest of the code as it stands in the worktree."""
         budget = self.settings.limits.context_tokens
         return build_context(self.place.path, self.state["lld_text"], token_budget=budget).text

@@ -6,12 +6,10 @@ Every node starts from the commit the last finished node left, so that one that 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentos import outputs
 from agentos.documents.approval import Absent, Changed, Intact, document_hash, verify_approval
 from agentos.documents.verdict import (
     InvalidReview,
@@ -26,6 +24,7 @@ from agentos.errors import AgentosError
 from agentos.git.commits import restore, squash
 from agentos.git.worktrees import branch_of
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
+from agentos.workflows.context import Context
 from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.bench import Answer, Bench
@@ -51,17 +50,15 @@ from agentos.workflows.implementation.state import ImplementationState
 from agentos.workflows.implementation.suite_plan import coverage_target, plan_text, planned, with_changes
 from agentos.workflows.implementation.suite_report import SuiteReport
 
-ALLOW_UNAPPROVED_VARIABLE = "AGENTOS_ALLOW_UNAPPROVED"
-
 
 class DesignRefused(AgentosError):
     """The design is not one to write code from."""
 
 
-def load(state: ImplementationState) -> ImplementationState:
+def load(state: ImplementationState, context: Context) -> ImplementationState:
     """Refuse what nobody approved, start the item's branch, and see how the project's own tests do before."""
-    bench = Bench(state, "N0_load")
-    approval = _approval_words(state)
+    bench = Bench(state, context, "N0_load")
+    approval = _approval_words(state, context)
     record_path(bench.project_dir, state["item_id"]).unlink(missing_ok=True)
     folder = bench.folder
     base = choose_base(
@@ -73,7 +70,7 @@ def load(state: ImplementationState) -> ImplementationState:
     place = Workplace(worktree, folder)
     place.clear()
     bench.record("design", state["lld_text"])
-    suite = ProjectTests(bench.project_dir, place, bench.settings).suite()
+    suite = ProjectTests(context, place).suite()
     return ImplementationState(
         approval=approval,
         base=base_name(bench.repository, base),
@@ -89,7 +86,7 @@ def load(state: ImplementationState) -> ImplementationState:
     )
 
 
-def _approval_words(state: ImplementationState) -> str:
+def _approval_words(state: ImplementationState, context: Context) -> str:
     match verify_approval(state["lld_text"]):
         case Intact(approval=approval):
             return f"approved by {approval.reviewer} at {approval.approved_at}"
@@ -97,7 +94,7 @@ def _approval_words(state: ImplementationState) -> str:
             problem = f"changed since it was approved ({what})"
         case Absent():
             problem = "carries no approval"
-    if os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1":
+    if context.allows_unapproved:
         return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
     raise DesignRefused(
         f"{state['lld_path']} {problem}. Have it reviewed (agentos lld {state['item_id']} --fresh), "
@@ -105,9 +102,9 @@ def _approval_words(state: ImplementationState) -> str:
     )
 
 
-def test_plan(state: ImplementationState) -> ImplementationState:
+def test_plan(state: ImplementationState, context: Context) -> ImplementationState:
     """A scenario for every requirement, reviewed; findings are answered in the next visit."""
-    bench = Bench(state, "N1_test_plan")
+    bench = Bench(state, context, "N1_test_plan")
     plan = _revised_plan(bench, state) if state.get("plan_reviews") else planned(bench.lld)
     if not plan:
         raise DesignRefused(f"{state['lld_path']} names neither a requirement nor a scenario: nothing can be tested.")
@@ -148,14 +145,14 @@ def _revised_plan(bench: Bench, state: ImplementationState) -> list[dict[str, An
     return with_changes(state["plan"], [scenario.model_dump() for scenario in reply.output.scenarios])
 
 
-def scaffold_tests(state: ImplementationState) -> ImplementationState:
+def scaffold_tests(state: ImplementationState, context: Context) -> ImplementationState:
     """Tests for the whole plan, written before the code and committed as the branch's first round."""
-    bench = Bench(state, "N2_scaffold_tests")
+    bench = Bench(state, context, "N2_scaffold_tests")
     complaint = state.get("red_complaint", "")
     prompt = bench.prompt(
         "tests",
         plan=as_data(plan_text(state["plan"]), "the test plan"),
-        context=bench.context(),
+        context=bench.digest(),
         files=bench.shown_files([*bench.listed_files, *state.get("test_files", [])], "file"),
         complaint=as_data(complaint, "what is wrong with your tests") if complaint else "",
     )
@@ -177,9 +174,9 @@ def _only_tests(operation: FileOperation) -> str | None:
     )
 
 
-def verify_red(state: ImplementationState) -> ImplementationState:
+def verify_red(state: ImplementationState, context: Context) -> ImplementationState:
     """The new tests are collected and fail because the code is missing."""
-    bench = Bench(state, "N3_verify_red")
+    bench = Bench(state, context, "N3_verify_red")
     if not state["test_files"]:
         why = state.get("refusals", [])[-1:] or ["the answer has no test file"]
         return ImplementationState(red={"words": "no test was written"}, red_complaint=why[0])
@@ -211,9 +208,9 @@ def _red_complaint(verdict: RedVerdict, report: SuiteReport) -> str:
     return "\n".join([*lines, report.output[-2000:]])
 
 
-def implement(state: ImplementationState) -> ImplementationState:
+def implement(state: ImplementationState, context: Context) -> ImplementationState:
     """One round of code, committed. An answer that is refused twice leaves the round as it was."""
-    bench = Bench(state, "N4_implement")
+    bench = Bench(state, context, "N4_implement")
     number = len(state.get("rounds", [])) + 1
     feedback = state.get("feedback", "")
     prompt = bench.prompt(
@@ -222,7 +219,7 @@ def implement(state: ImplementationState) -> ImplementationState:
         coverage_target=str(state["coverage_target"]),
         tests=bench.shown_files(state["test_files"], "test"),
         files=bench.shown_files(rounds.code_files(bench.place, state, bench.listed_files), "file"),
-        context=bench.context(),
+        context=bench.digest(),
         feedback=as_data(feedback, "how the last round went") if feedback else "",
     )
     answer = bench.ask_for_files(prompt, "code", bench.policy(frozen=state["test_files"]), _no_tests, round=number)
@@ -247,9 +244,9 @@ def _noted(state: ImplementationState, answer: Answer) -> ImplementationState:
     )
 
 
-def verify_green(state: ImplementationState) -> ImplementationState:
+def verify_green(state: ImplementationState, context: Context) -> ImplementationState:
     """The new tests pass, changed files are covered, and the project's own tests are not worse than before."""
-    bench = Bench(state, "N5_verify_green")
+    bench = Bench(state, context, "N5_verify_green")
     place, tests = bench.place, bench.tests()
     before = stored_report(state["suite_before"])
     changed = rounds.changed_code(place, state["base_commit"])
@@ -303,9 +300,9 @@ def _green_data(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport |
     }
 
 
-def report(state: ImplementationState) -> ImplementationState:
+def report(state: ImplementationState, context: Context) -> ImplementationState:
     """The outcome, the best round put back when there is no good one, and the reports on the branch."""
-    bench = Bench(state, "N6_report")
+    bench = Bench(state, context, "N6_report")
     outcome, reason = ending.conclusion(state, bench.settings.implementation.max_rounds)
     best = ending.round_to_restore(state, outcome)
     if best is not None:
@@ -326,9 +323,9 @@ def report(state: ImplementationState) -> ImplementationState:
     return ImplementationState(head=head, outcome=outcome, reason=reason)
 
 
-def finalize(state: ImplementationState) -> ImplementationState:
+def finalize(state: ImplementationState, context: Context) -> ImplementationState:
     """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
-    bench = Bench(state, "N7_finalize")
+    bench = Bench(state, context, "N7_finalize")
     if state["outcome"] != ending.IMPLEMENTED:
         return ImplementationState(final_commit=bench.place.worktree.git().text("rev-parse", "HEAD"))
     documents = bench.settings.documents
@@ -345,7 +342,7 @@ def finalize(state: ImplementationState) -> ImplementationState:
         base=state["base"],
         title=" ".join(state["title"].split()),
     )
-    outputs.write(record_path(bench.project_dir, state["item_id"]), as_text(record))
+    context.write_document(record_path(bench.project_dir, state["item_id"]), as_text(record))
     return ImplementationState(head=head, final_commit=head)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agentos.sandbox.bubblewrap import Isolation, Sandbox
-from agentos.sandbox.passed_on import leased_variables
-from agentos.settings import Settings
+from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import is_test_file
 from agentos.workflows.implementation.project_worktree import Workplace
 from agentos.workflows.implementation.suite_report import CaseResult, Outcome, SuiteReport
@@ -32,13 +30,12 @@ def is_test_path(path: str) -> bool:
 class ProjectTests:
     """Runs tests as the project wants them run, in the sandbox."""
 
-    project_dir: Path
+    context: Context
     place: Workplace
-    settings: Settings
 
     def suite(self, measure: Sequence[str] = ()) -> SuiteReport:
         """All of the project's tests, measuring the coverage of `measure` where that can be done."""
-        if command := self.settings.implementation.test:
+        if command := self.context.settings.implementation.test:
             return self._command(command)
         return self._pytest().run(measure=measure, timeout_seconds=self._timeout_seconds)
 
@@ -47,7 +44,7 @@ class ProjectTests:
 
         A command of the project's own runs everything: what failed `before` is then left out of the report.
         """
-        if command := self.settings.implementation.test:
+        if command := self.context.settings.implementation.test:
             return without_old_failures(self._command(command), before)
         runnable = [path for path in test_files if path.endswith(".py") and is_test_file(path)]
         chosen = [path for path in runnable if PurePosixPath(path).name != "conftest.py"]
@@ -55,16 +52,16 @@ class ProjectTests:
 
     @property
     def _timeout_seconds(self) -> float:
-        return float(self.settings.implementation.test_timeout_seconds)
+        return float(self.context.settings.implementation.test_timeout_seconds)
 
     def _sandbox(self) -> Sandbox:
         secrets = tuple(path for directory in self._checkout_dirs for path in directory.glob(".env*"))
         whole = self.place.worktree.path if self.place.folder else None
-        leased = leased_variables(os.environ)
-        return Sandbox(self.place.path, hidden=secrets, repository_path=whole, passed_on=leased)
+        passed_on = self.context.leased_variables
+        return Sandbox(self.place.path, hidden=secrets, repository_path=whole, passed_on=passed_on)
 
     def _command(self, command: str) -> SuiteReport:
-        chosen = self.settings.implementation
+        chosen = self.context.settings.implementation
         return run_command(
             self._sandbox(),
             command,
@@ -74,14 +71,15 @@ class ProjectTests:
         )
 
     def _pytest(self) -> Pytest:
-        configured = self.settings.implementation.python or None
+        configured = self.context.settings.implementation.python or None
         return Pytest(self._sandbox(), find_python(*self._checkout_dirs, configured=configured))
 
     @property
     def _checkout_dirs(self) -> tuple[Path, ...]:
         """The project in the user's checkout, then the folders above it up to the repository's top."""
         depth = len(PurePosixPath(self.place.folder).parts)
-        return (self.project_dir, *self.project_dir.resolve().parents[:depth])
+        project_dir = self.context.project_dir
+        return (project_dir, *project_dir.resolve().parents[:depth])
 
 
 def without_old_failures(report: SuiteReport, before: SuiteReport) -> SuiteReport:

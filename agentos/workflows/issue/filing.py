@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,15 +11,10 @@ from agentos.git.command import Git
 from agentos.sources import GitHubSource, parse_source
 from agentos.sources.github import is_repository_name
 from agentos.sources.github_token import api_url, find_token
+from agentos.workflows.context import FILE_VARIABLE, REPOSITORY_VARIABLE
 
-FILE_VARIABLE = "AGENTOS_FILE_ISSUES"
 TOKEN_VARIABLES = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN")
 _REMOTE = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
-
-
-def is_filing_wanted() -> bool:
-    """Whether the run was started with --file."""
-    return os.environ.get(FILE_VARIABLE) == "1"
 
 
 def filing_environment(project_dir: Path, issues_source: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -31,16 +25,16 @@ def filing_environment(project_dir: Path, issues_source: str, environ: Mapping[s
         raise UsageError(
             f"Filing issues in {repository} needs a GitHub token: set GITHUB_TOKEN, or log in with gh auth login."
         )
-    return {FILE_VARIABLE: "1", "GITHUB_TOKEN": token, "GITHUB_REPOSITORY": repository}
+    return {FILE_VARIABLE: "1", "GITHUB_TOKEN": token, REPOSITORY_VARIABLE: repository}
 
 
-def repository_name(project_dir: Path, issues_source: str, environ: Mapping[str, str] = os.environ) -> str:
+def repository_name(project_dir: Path, issues_source: str, environ: Mapping[str, str]) -> str:
     """`owner/name`: from the settings, the environment, or the remote called origin."""
     if issues_source.startswith("github:"):
         source = parse_source(issues_source, project_dir=project_dir)
         if isinstance(source, GitHubSource):
             return source.repository
-    named = environ.get("GITHUB_REPOSITORY", "").strip()
+    named = environ.get(REPOSITORY_VARIABLE, "").strip()
     if not named:
         remote = Git(project_dir).run("remote", "get-url", "origin", ok=(0, 2, 128))
         match = _REMOTE.search(remote.stdout.strip())

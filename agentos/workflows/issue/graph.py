@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from agentos.workflows.drafting.graph import Publish, build
 from agentos.workflows.issue import nodes, offline
-from agentos.workflows.issue.filing import is_filing_wanted
 
 offline.register()
 graph = build(
     nodes.KIND,
     load=nodes.load,
-    context=nodes.context,
+    context=nodes.digest,
     finalize=nodes.finalize,
-    publish=Publish(nodes.publish, is_filing_wanted),
+    publish=Publish(nodes.publish, nodes.is_filing_wanted),
 )

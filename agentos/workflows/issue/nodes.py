@@ -6,20 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agentos import outputs
 from agentos.codebase.context import build_context
 from agentos.documents.approval import Intact, verify_approval, without_approval
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
 from agentos.errors import AgentosError
-from agentos.settings import load_settings
 from agentos.sources import GitHubSource
+from agentos.workflows.context import Context
 from agentos.workflows.drafting.conclusion import NEEDS_REVISION, conclude
-from agentos.workflows.drafting.document_paths import document_paths
-from agentos.workflows.drafting.graph import max_rounds
 from agentos.workflows.drafting.state import DraftingState
-from agentos.workflows.drafting.steps import Desk, DocumentKind
-from agentos.workflows.issue.filing import is_filing_wanted, repository_name
+from agentos.workflows.drafting.steps import DocumentKind
 
 _CONTEXT_SHARE = 0.5
 """An issue says what, not how: half the context a design gets is enough."""
@@ -37,16 +33,20 @@ def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Findi
 KIND = DocumentKind(workflow="issue", label="ISSUE", check=check)
 
 
-def load(state: DraftingState) -> DraftingState:
+def is_filing_wanted(context: Context) -> bool:
+    return bool(context.files_issues_in)
+
+
+def load(state: DraftingState, context: Context) -> DraftingState:
     """Take in the brief. One whose issue an earlier run approved has only its filing left to do."""
     if not state["source_text"].strip():
         raise InvalidBrief(f"Invalid brief: {state['origin']} is empty.")
-    desk = Desk(KIND, state)
-    number = desk.record("brief", state["source_text"])
-    approved = approved_issue(_issue_path(desk, state), state["source_hash"])
-    if approved and is_filing_wanted():
-        return DraftingState(lineage_number=number, draft=approved, outcome="approved")
-    return DraftingState(lineage_number=number)
+    history = KIND.history(state, context)
+    history.record("brief", state["source_text"])
+    approved = approved_issue(context.document_path(KIND.workflow, state["item_id"]), state["source_hash"])
+    if approved and is_filing_wanted(context):
+        return DraftingState(lineage_number=history.number, draft=approved, outcome="approved")
+    return DraftingState(lineage_number=history.number)
 
 
 def approved_issue(path: Path, brief_hash: str) -> str:
@@ -61,28 +61,25 @@ def approved_issue(path: Path, brief_hash: str) -> str:
     return _FRONT_MATTER.sub("", without_approval(text), count=1).strip() + "\n"
 
 
-def context(state: DraftingState) -> DraftingState:
-    budget = int(load_settings(Path.cwd()).limits.context_tokens * _CONTEXT_SHARE)
-    return DraftingState(context=build_context(Path.cwd(), state["source_text"], token_budget=budget).text)
+def digest(state: DraftingState, context: Context) -> DraftingState:
+    budget = int(context.settings.limits.context_tokens * _CONTEXT_SHARE)
+    found = build_context(context.project_dir, state["source_text"], token_budget=budget)
+    return DraftingState(context=found.text)
 
 
-def finalize(state: DraftingState) -> DraftingState:
+def finalize(state: DraftingState, context: Context) -> DraftingState:
     """Write the issue to the issues folder, where the LLD workflow finds it."""
-    desk = Desk(KIND, state)
-    concluded = conclude(state, _with_front_matter(state, {}), max_rounds())
+    concluded = conclude(state, _with_front_matter(state, {}), context)
     if not concluded.is_approved:
         # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
         marked = _with_front_matter(state, {"status": NEEDS_REVISION})
-        concluded = conclude(state, marked, max_rounds())
-    path = _issue_path(desk, state)
-    desk.keep_replaced(path)
-    number = desk.record("final", concluded.text)
-    outputs.write(path, concluded.text)
-    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=number)
-
-
-def _issue_path(desk: Desk, state: DraftingState) -> Path:
-    return document_paths(desk.project_dir, desk.settings, KIND.workflow, state["item_id"])[0]
+        concluded = conclude(state, marked, context)
+    path = context.document_path(KIND.workflow, state["item_id"])
+    history = KIND.history(state, context)
+    history.keep_replaced(path)
+    history.record("final", concluded.text)
+    context.write_document(path, concluded.text)
+    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=history.number)
 
 
 def _with_front_matter(state: DraftingState, more: dict[str, str]) -> str:
@@ -91,20 +88,18 @@ def _with_front_matter(state: DraftingState, more: dict[str, str]) -> str:
     return f"---\n{lines}---\n\n{state['draft'].lstrip()}"
 
 
-def publish(state: DraftingState) -> DraftingState:
+def publish(state: DraftingState, context: Context) -> DraftingState:
     """File the issue on GitHub, once: the key in its body finds it again after a crash. Then put the brief away."""
-    project_dir = Path.cwd()
-    settings = load_settings(project_dir)
-    source = GitHubSource(repository_name(project_dir, settings.sources.issues))
+    source = GitHubSource(context.files_issues_in)
     title = parse_issue(state["draft"]).title or state["title"]
     # Not by project folder: a colleague's clone with the same brief finds the issue too.
     key = f"{source.repository}/{state['item_id']}/{state['source_hash']}"
     filed = source.file_issue(title, state["draft"], key=key)
-    desk = Desk(KIND, state)
-    number = desk.record("filed", f"{filed.url}\n")
-    _put_away(Path(state["origin"]), project_dir / settings.sources.briefs_done)
+    history = KIND.history(state, context)
+    history.record("filed", f"{filed.url}\n")
+    _put_away(Path(state["origin"]), context.project_dir / context.settings.sources.briefs_done)
     words = "filed as" if filed.is_new else "was filed already as"
-    return DraftingState(filed_url=filed.url, reason=f"{words} {filed.url}", lineage_number=number)
+    return DraftingState(filed_url=filed.url, reason=f"{words} {filed.url}", lineage_number=history.number)
 
 
 def _put_away(brief: Path, done_dir: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agentos import outputs
 from agentos.codebase.context import build_context
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
@@ -13,12 +12,10 @@ from agentos.documents.issue import parse_issue
 from agentos.documents.lld import parse_lld
 from agentos.documents.repository import FolderRepository
 from agentos.errors import AgentosError
-from agentos.settings import load_settings
+from agentos.workflows.context import Context
 from agentos.workflows.drafting.conclusion import conclude
-from agentos.workflows.drafting.document_paths import document_paths
-from agentos.workflows.drafting.graph import max_rounds
 from agentos.workflows.drafting.state import DraftingState
-from agentos.workflows.drafting.steps import Desk, DocumentKind
+from agentos.workflows.drafting.steps import DocumentKind
 
 _FEWEST_WORDS = 8
 
@@ -42,35 +39,38 @@ def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Findi
 KIND = DocumentKind(workflow="lld", label="LLD", check=check)
 
 
-def load(state: DraftingState) -> DraftingState:
+def load(state: DraftingState, context: Context) -> DraftingState:
     """Refuse what cannot be designed for, before any model is asked."""
     text = state["source_text"]
     issue = parse_issue(text)
     if not issue.title.strip():
-        raise InvalidSpec(f"Invalid spec format: {_shown(state)} has no title. Start it with a heading.")
+        raise InvalidSpec(f"Invalid spec format: {_shown(state, context)} has no title. Start it with a heading.")
     if len(text.split()) < _FEWEST_WORDS:
-        raise InvalidSpec(f"Invalid spec format: {_shown(state)} says nothing beyond its title.")
-    return DraftingState(lineage_number=Desk(KIND, state).record("issue", text))
+        raise InvalidSpec(f"Invalid spec format: {_shown(state, context)} says nothing beyond its title.")
+    history = KIND.history(state, context)
+    history.record("issue", text)
+    return DraftingState(lineage_number=history.number)
 
 
-def _shown(state: DraftingState) -> str:
+def _shown(state: DraftingState, context: Context) -> str:
     origin = Path(state["origin"])
-    return str(origin.relative_to(Path.cwd())) if origin.is_relative_to(Path.cwd()) else state["origin"]
+    is_inside = origin.is_relative_to(context.project_dir)
+    return str(origin.relative_to(context.project_dir)) if is_inside else state["origin"]
 
 
-def context(state: DraftingState) -> DraftingState:
+def digest(state: DraftingState, context: Context) -> DraftingState:
     """A digest of the real code base, ranked by what the issue talks about."""
-    budget = load_settings(Path.cwd()).limits.context_tokens
-    digest = build_context(Path.cwd(), state["source_text"], token_budget=budget)
-    return DraftingState(context=digest.text)
+    budget = context.settings.limits.context_tokens
+    found = build_context(context.project_dir, state["source_text"], token_budget=budget)
+    return DraftingState(context=found.text)
 
 
-def finalize(state: DraftingState) -> DraftingState:
+def finalize(state: DraftingState, context: Context) -> DraftingState:
     """Write the design where the coordinator puts it in place when the item ends."""
-    desk = Desk(KIND, state)
-    concluded = conclude(state, state["draft"], max_rounds())
-    path = document_paths(desk.project_dir, desk.settings, KIND.workflow, state["item_id"])[0]
-    desk.keep_replaced(path)
-    number = desk.record("final", concluded.text)
-    outputs.write(path, concluded.text)
-    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=number)
+    concluded = conclude(state, state["draft"], context)
+    path = context.document_path(KIND.workflow, state["item_id"])
+    history = KIND.history(state, context)
+    history.keep_replaced(path)
+    history.record("final", concluded.text)
+    context.write_document(path, concluded.text)
+    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=history.number)

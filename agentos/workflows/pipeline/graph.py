@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from langgraph.graph import END, START, StateGraph
 
-from agentos.documents.lineage import Lineage
 from agentos.errors import AgentosError
 from agentos.llm import set_call_context
-from agentos.settings import load_settings
-from agentos.workflows.drafting.document_paths import lineage_dir
+from agentos.workflows.context import Context, with_context
 from agentos.workflows.implementation.graph import graph as implementation_graph
 from agentos.workflows.lld.graph import graph as lld_graph
 from agentos.workflows.pipeline.state import PipelineState
@@ -26,7 +23,7 @@ def build() -> Any:
     """An item with an approved design starts with its code; one whose design is not approved ends there."""
     graph: Any = StateGraph(PipelineState)
     _embed(graph, lld_graph, _DESIGN, "lld", at_end=_after_design, ends=[_HAND_OVER, END])
-    graph.add_node(_HAND_OVER, hand_over)
+    graph.add_node(_HAND_OVER, with_context(hand_over))
     _embed(graph, implementation_graph, _CODE, "implementation", at_end=lambda _state: END, ends=[END])
     first_design, first_code = (f"{prefix}N0_load" for prefix in (_DESIGN, _CODE))
     graph.add_conditional_edges(
@@ -73,16 +70,14 @@ def _after_design(state: PipelineState) -> str:
     return _HAND_OVER if state["outcome"] == "approved" else END
 
 
-def hand_over(state: PipelineState) -> PipelineState:
+def hand_over(state: PipelineState, context: Context) -> PipelineState:
     """The approved design, as it was written down, becomes what code is written from."""
-    project_dir = Path.cwd()
-    settings = load_settings(project_dir)
     label = f"LLD-{state['item_id']}"
-    final = Lineage(lineage_dir(project_dir, settings, label)).latest("final")
+    final = context.lineage(label).latest("final")
     if final is None:
         raise AgentosError(f"The approved design of {label} is not in its lineage: run again with --fresh.")
     return PipelineState(
-        lld_text=final.read(), lld_path=f"{settings.documents.lld_dir}/{label}.md", outcome="", reason=""
+        lld_text=final.read(), lld_path=f"{context.settings.documents.lld_dir}/{label}.md", outcome="", reason=""
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from agentos.errors import UsageError
 from agentos.git.worktrees import Repository
 from agentos.sandbox.passed_on import leased_variables
-from agentos.settings import Implementation, Settings
+from agentos.workflows.context import current
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.project_worktree import Workplace
 from agentos.workstreams.leases import WorkstreamLeases
@@ -136,6 +136,7 @@ def test_the_projects_tests_know_the_leases_of_their_workstream(
     worktree = repository.create("a").worktree
     (worktree.path / "said.sh").write_text("#!/bin/sh\necho the port is $WEB_PORT\n")
     (worktree.path / "said.sh").chmod(0o755)
-    settings = Settings(implementation=Implementation(test="./said.sh"))
-    tests = ProjectTests(project, Workplace(worktree, ""), settings)
+    monkeypatch.setenv("AGENTOS_IMPLEMENTATION__TEST", "./said.sh")
+    monkeypatch.chdir(project)
+    tests = ProjectTests(current(), Workplace(worktree, ""))
     assert f"the port is {lease.value}" in tests.suite().output

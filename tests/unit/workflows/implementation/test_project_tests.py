@@ -9,6 +9,7 @@ import pytest
 from agentos.git.worktrees import Worktree
 from agentos.sandbox.bubblewrap import Isolation
 from agentos.settings import Implementation, Settings
+from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import (
     ProjectTests,
@@ -101,7 +102,7 @@ def test_a_command_of_ones_own_runs_in_the_projects_folder_with_its_reports(plac
     lcov = "SF:a.js\\nDA:1,1\\nend_of_record\\n"
     command = f"cat ../../top.txt; echo '{junit}' > r.xml; printf '{lcov}' > l.info; false"
     chosen = Implementation(test=command, junit="r.xml", coverage="l.info", test_timeout_seconds=30)
-    tests = ProjectTests(tmp_path, place, Settings(implementation=chosen))
+    tests = ProjectTests(Context(project_dir=tmp_path, settings=Settings(implementation=chosen)), place)
 
     suite = tests.suite()
 
@@ -120,7 +121,7 @@ def test_secrets_beside_and_above_the_project_are_hidden_from_its_tests(place: W
         path.write_text("KEY=sesame\n")
     chosen = Implementation(test=f"cat {' '.join(map(str, secrets))}; touch ../outside; touch inside")
 
-    report = ProjectTests(checkout, place, Settings(implementation=chosen)).suite()
+    report = ProjectTests(Context(project_dir=checkout, settings=Settings(implementation=chosen)), place).suite()
 
     if report.isolation is Isolation.BWRAP:
         assert "sesame" not in report.output

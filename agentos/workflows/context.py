@@ -1,0 +1,108 @@
+"""What a node is given beside its state: settings, project, models, documents, clock.
+
+Built in one place, `current`, which alone reads the environment and the folder a worker runs in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from agentos import outputs
+from agentos.clock import utc_now
+from agentos.documents.lineage import Lineage
+from agentos.sandbox.passed_on import leased_variables
+from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting.document_paths import document_paths, lineage_dir
+from agentos.workflows.drafting.prompts import render
+
+ALLOW_UNAPPROVED_VARIABLE: Final = "AGENTOS_ALLOW_UNAPPROVED"
+FILE_VARIABLE: Final = "AGENTOS_FILE_ISSUES"
+REPOSITORY_VARIABLE: Final = "GITHUB_REPOSITORY"
+
+_State = TypeVar("_State")
+_Result = TypeVar("_Result")
+
+
+def _generate(prompt: Any, **options: Any) -> Any:
+    from agentos.llm import generate  # noqa: PLC0415  Commands use the names above and call no model.
+
+    return generate(prompt, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One node's view of the world. Everything it reads or calls outside of its state is here."""
+
+    project_dir: Path
+    settings: Settings
+    generate: Callable[..., Any] = _generate
+    """`agentos.llm.generate`."""
+    now: Callable[[], datetime] = utc_now
+    allows_unapproved: bool = False
+    """Whether designs that nobody approved are implemented all the same."""
+    files_issues_in: str = ""
+    """The GitHub repository that approved issues are filed in; empty when they are not."""
+    leased_variables: tuple[str, ...] = ()
+    """Names of environment variables that tests get to see: the ports and names of a workstream."""
+
+    def document_path(self, workflow: str, item_id: str) -> Path:
+        """Where the item's document goes."""
+        return document_paths(self.project_dir, self.settings, workflow, item_id)[0]
+
+    def write_document(self, path: Path, text: str) -> None:
+        """Keep a document until the item succeeds; then it appears at `path`."""
+        outputs.write(path, text)
+
+    def lineage(self, label: str) -> Lineage:
+        return Lineage(lineage_dir(self.project_dir, self.settings, label))
+
+    def history(self, label: str, after: int) -> History:
+        """The item's lineage as a node sees it that starts after entry number `after`."""
+        return History(self.lineage(label), after)
+
+    def prompt(self, workflow: str, name: str, **values: str) -> str:
+        """A prompt of the package, or the project's own of that name."""
+        return render(workflow, name, self.project_dir, values)
+
+
+class History:
+    """What one node adds to its item's lineage. A node that runs again after a kill adds nothing twice."""
+
+    def __init__(self, lineage: Lineage, after: int) -> None:
+        self._lineage = lineage
+        self._after = self.number = after
+        """`number`: the last entry so far, which the next node starts after."""
+
+    def record(self, kind: str, content: str) -> None:
+        self.number = self._lineage.record(kind, content, after=self._after).number
+
+    def keep_replaced(self, path: Path) -> None:
+        """A document about to be replaced, which somebody may have edited, stays in the history."""
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        self.record("replaced", text)
+
+
+def current() -> Context:
+    """The context of a worker: it runs in the project's folder, with the flags of its command as variables."""
+    project_dir = Path.cwd()
+    is_filing = os.environ.get(FILE_VARIABLE) == "1"
+    return Context(
+        project_dir=project_dir,
+        settings=load_settings(project_dir, os.environ),
+        allows_unapproved=os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1",
+        files_issues_in=os.environ.get(REPOSITORY_VARIABLE, "") if is_filing else "",
+        leased_variables=leased_variables(os.environ),
+    )
+
+
+def with_context(step: Callable[[_State, Context], _Result]) -> Callable[[_State], _Result]:
+    """A node, or a choice between nodes, as LangGraph calls it."""
+    return lambda state: step(state, current())
