@@ -22,7 +22,7 @@ from agentos.cli import run_command as drafting
 from agentos.cli.main import guarded
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting.document_paths import document_paths
+from agentos.workflows.document_paths import document_paths
 from agentos.workflows.drafting.pending import Pending, Wanted
 
 COMMANDS = {"issue": issue.COMMAND, "lld": lld.COMMAND}

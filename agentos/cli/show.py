@@ -24,7 +24,7 @@ from agentos.reporters.summary import Summary
 from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
-from agentos.workflows.drafting.document_paths import document_paths, lineage_dir
+from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.registry import Workflow, label_of, parse_label
 
 _MOST_RUNS = 100

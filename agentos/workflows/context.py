@@ -17,8 +17,8 @@ from agentos.clock import utc_now
 from agentos.documents.lineage import Lineage
 from agentos.sandbox.passed_on import leased_variables
 from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting.document_paths import document_paths, lineage_dir
-from agentos.workflows.drafting.prompts import render
+from agentos.workflows.document_paths import document_paths, lineage_dir
+from agentos.workflows.prompts import render
 
 ALLOW_UNAPPROVED_VARIABLE: Final = "AGENTOS_ALLOW_UNAPPROVED"
 FILE_VARIABLE: Final = "AGENTOS_FILE_ISSUES"

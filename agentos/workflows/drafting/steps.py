@@ -25,8 +25,8 @@ from agentos.documents.verdict import (
 )
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
 from agentos.workflows.context import Context, History
-from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.drafting.state import DraftingState
+from agentos.workflows.prompts import as_data
 
 PERSON = "a person"
 _MOST_FINDINGS = 40

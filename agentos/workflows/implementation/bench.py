@@ -13,7 +13,6 @@ from agentos.git.commits import commit_all
 from agentos.git.worktrees import Repository
 from agentos.llm import set_call_context
 from agentos.workflows.context import Context
-from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation.apply import apply_operations, read_confined
 from agentos.workflows.implementation.branch import AUTHOR, hold_branch, open_repository, rewind
 from agentos.workflows.implementation.file_operations import (
@@ -29,6 +28,7 @@ from agentos.workflows.implementation.file_operations import (
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.project_worktree import Workplace, folder_of
 from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.prompts import as_data
 
 WORKFLOW = "implementation"
 _MOST_SHOWN_CHARACTERS = 60_000

@@ -25,7 +25,6 @@ from agentos.git.commits import restore, squash
 from agentos.git.worktrees import branch_of
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
 from agentos.workflows.context import Context
-from agentos.workflows.drafting.prompts import as_data
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.bench import Answer, Bench
 from agentos.workflows.implementation.branch import AUTHOR, base_name, choose_base, start_branch
@@ -49,6 +48,7 @@ from agentos.workflows.implementation.records import Implemented, as_text, recor
 from agentos.workflows.implementation.state import ImplementationState
 from agentos.workflows.implementation.suite_plan import coverage_target, plan_text, planned, with_changes
 from agentos.workflows.implementation.suite_report import SuiteReport
+from agentos.workflows.prompts import as_data
 
 
 class DesignRefused(AgentosError):

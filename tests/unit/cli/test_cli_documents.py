@@ -16,7 +16,7 @@ from agentos.outcomes import NEEDS_REVISION
 from agentos.paths import runs_dir
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting.document_paths import lineage_dir
+from agentos.workflows.document_paths import lineage_dir
 
 SECRET = "AIza-secret-for-tests-0000000000000000"
 

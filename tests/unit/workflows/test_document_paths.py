@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentos.settings import Documents, Settings
-from agentos.workflows.drafting.document_paths import document_paths, lineage_dir
+from agentos.workflows.document_paths import document_paths, lineage_dir
 
 
 @pytest.mark.parametrize(
