@@ -15,7 +15,7 @@ from typing import NoReturn
 from agentos.engine.checkpoints import sqlite as checkpoint
 from agentos.engine.claims import Claims, claim_name, take_claims
 from agentos.engine.coordinator import (
-    GraphRun,
+    Coordinator,
     HoldNode,
     RunSettings,
     hold_nothing,
@@ -28,6 +28,7 @@ from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.plan import Plan, input_hash
 from agentos.engine.signals import signals_handled
+from agentos.engine.stopping import GRACE
 from agentos.engine.stream_sink import StreamSink
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, Stamped, Warned
@@ -46,8 +47,6 @@ from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.settings import load_settings
 from agentos.text.window import columns_of
-
-_FLUSH_AFTER_STOP_SECONDS = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,7 @@ class Launcher:
     def __init__(self, request: RunRequest, listener: Listener | None = None) -> None:
         self._request = request
         self._listener = listener
-        self._run: GraphRun | None = None
+        self._run: Coordinator | None = None
         self._has_begun = False
         self._early_stop = ""
         self.run_id = ""
@@ -126,7 +125,7 @@ class Launcher:
                 claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
                 audit = AuditReporter(run_dir, output.json_sink)
             memory = LimitMemory()
-            run = GraphRun(
+            run = Coordinator(
                 request.plan,
                 _settings(request, run_dir.name, scrubbed(environment, all_credentials), credentials),
                 loop=loop,
@@ -381,7 +380,7 @@ class _Output:
 
     def close(self, *, is_stopping: bool) -> None:
         for sink in self._sinks:
-            sink.flush(_FLUSH_AFTER_STOP_SECONDS if is_stopping else None)
+            sink.flush(GRACE.flush if is_stopping else None)
             sink.close()
             if sink.fault:
                 sys.stderr.write(f"agentos: error: cannot write the output: {sink.fault}. The run was stopped.\n")

@@ -50,6 +50,7 @@ from agentos.engine.schedule import (
 )
 from agentos.engine.signals import signals_handled
 from agentos.engine.standby import Ahead, ReadyWorker
+from agentos.engine.stopping import GRACE, Stopping
 from agentos.engine.tally import Tally
 from agentos.errors import ExitCode, UsageError
 from agentos.events import (
@@ -74,11 +75,6 @@ from agentos.keys.redaction import Redactor
 from agentos.outcomes import INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
 from agentos.processes import host
 
-STOP_SECONDS = 5.0
-"""What a user is promised: after the first Ctrl+C everything is down within this time."""
-_WORKER_GRACE_SECONDS = 2.0
-_KILL_AFTER_SECONDS = 3.0
-_GIVE_UP_AFTER_SECONDS = 4.3
 _PREPARE_AFTER_SECONDS = 0.05
 """How long no item may have started before the next ones are made ready: starts come in bursts."""
 _MOST_SERVER_LOSSES = 3
@@ -134,7 +130,7 @@ class _Running:
     exit_timer: Timer | None = None
 
 
-class GraphRun:
+class Coordinator:
     """Build it, `execute()` it once, read `exit_code`."""
 
     def __init__(
@@ -193,7 +189,7 @@ class GraphRun:
         self._waiting_for_server: list[Start] = []
         self._load_failure: ServerFailed | None = None
         self._unread_since: float | None = None
-        self._stop_exit_code: ExitCode | None = None
+        self._stopping = Stopping(loop, kill_all=self._kill_the_rest, give_up=loop.stop)
         self.has_begun = False
         self._is_over = False
         self.exit_code = ExitCode.OK
@@ -232,7 +228,7 @@ class GraphRun:
 
     def close(self) -> None:
         """Nothing of the run stays alive behind this call. For a caller that never comes to `execute`."""
-        self._backend.close()
+        self._backend.close(self._stopping.seconds_to_close())
         self._keys.close()
 
     def request_stop(self, reason: str, *, at_once: bool = False, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
@@ -241,8 +237,7 @@ class GraphRun:
 
     def fault(self, reason: str) -> None:
         """A fault of the run itself: stop gracefully with what there is."""
-        if self._stop_exit_code is None or self._stop_exit_code is ExitCode.INTERRUPTED:
-            self._stop_exit_code = ExitCode.ITEM_FAILED
+        self._stopping.blame_the_run()
         self._emit(RunFaulted(reason=reason))
         # A fault may come from within any emit, so stopping waits for the loop; that nothing new starts does not.
         actions = self._schedule.limit_changed(0)
@@ -313,15 +308,8 @@ class GraphRun:
             running.watch.stood_still(since)
 
     def _stop(self, reason: str, *, at_once: bool, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
-        if self._is_over:
+        if self._is_over or not self._stopping.request(exit_code, at_once=at_once):
             return
-        was_stopping = self._schedule.is_stopping
-        if was_stopping and not at_once:
-            return
-        self._stop_exit_code = self._stop_exit_code or exit_code
-        if not was_stopping:
-            self._loop.after(_KILL_AFTER_SECONDS, self._kill_the_rest)
-            self._loop.after(_GIVE_UP_AFTER_SECONDS, self._loop.stop)
         self._emit(StopRequested(reason=reason, at_once=at_once))
         for item_id in self._ahead:
             self._backend.kill(item_id)
@@ -463,7 +451,7 @@ class GraphRun:
             # An item that comes back, after a crash or a lost fork server, goes on from where it was.
             fresh=settings.fresh and item.id not in self._opened_items,
             heartbeat_seconds=settings.time_limits.heartbeat_seconds,
-            stop_grace_seconds=_WORKER_GRACE_SECONDS,
+            stop_grace_seconds=GRACE.worker,
             environment=dict(item.environment),
         )
         self._backend.start(message, self._store.claims_fd())
@@ -556,7 +544,7 @@ class GraphRun:
                 if not isinstance(message, ItemStopped):
                     self._nodes_finished(item_id, message.finished)
                 # It has nothing left to do but to exit.
-                running.exit_timer = self._loop.after(_WORKER_GRACE_SECONDS, lambda: self._backend.kill(item_id))
+                running.exit_timer = self._loop.after(GRACE.worker, lambda: self._backend.kill(item_id))
 
     def _keep_for_start(self, item_id: str, ready: ReadyWorker, message: UpMessage) -> None:
         match message:
@@ -723,7 +711,7 @@ class GraphRun:
             self._end_item(running, ItemEnd(ending=Ending.INTERRUPTED), INTERRUPTED, 0.0)
         self._running.clear()
         if self.has_begun:
-            self.exit_code = self._tally.exit_code(self._stop_exit_code)
+            self.exit_code = self._tally.exit_code(self._stopping.exit_code)
             if self._tally.is_through:
                 self._store.forget_done(self._items)
             self._emit(
@@ -735,8 +723,8 @@ class GraphRun:
                     exit_code=int(self.exit_code),
                 )
             )
-        elif self._stop_exit_code is not None:
-            self.exit_code = self._stop_exit_code
+        elif self._stopping.exit_code is not None:
+            self.exit_code = self._stopping.exit_code
         self._emitter.close()
 
     def _emit(self, event: Event) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos.engine.stopping import GRACE
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.events import (
     Event,
@@ -28,7 +29,6 @@ from agentos.events import (
 from agentos.outcomes import FAILED
 from agentos.processes.host import parent_of
 from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator, sanitize_identifier
-from agentos.workflows.parallel import coordinator as coordinator_module
 from agentos.workflows.parallel.coordinator import ParallelRunConfig, StopReason
 from agentos.workflows.parallel.input_sanitizer import build_checkpoint_db_path, sanitize_issue_number
 
@@ -392,7 +392,7 @@ def test_of_two_interrupts_in_a_row_the_second_stops_at_once() -> None:
     coordinator = ParallelCoordinator(1, on_event=on_event)
     began = time.monotonic()
     coordinator.execute_parallel("ab", lambda item, key: never.wait(DEADLINE_SECONDS), str)
-    assert time.monotonic() - began < coordinator_module.STOP_GRACE_SECONDS
+    assert time.monotonic() - began < GRACE.give_up_after
     assert stops == [False, True]
     assert coordinator.get_checkpoints() == ["a", "b"]
     never.set()
@@ -505,7 +505,7 @@ def test_a_real_signal_drains_running_calls_and_starts_no_other(number: signal.S
 def test_a_second_real_interrupt_ends_the_run_at_once_whatever_the_calls_do() -> None:
     lines = interrupted("never", signal.SIGINT, signal.SIGINT)
     [took] = [float(line.split()[1]) for line in lines if line.startswith("took")]
-    assert took < coordinator_module.STOP_GRACE_SECONDS
+    assert took < GRACE.give_up_after
     assert "completed 0 left i0 i1 i2 i3 i4" in lines
     assert "restored True" in lines
 

@@ -141,6 +141,18 @@ def test_first_ctrl_c_ends_everything_in_five_seconds_whatever_nodes_do(sandbox:
     check_resumes(sandbox, resume_command(stopped.stdout), STUBBORN)
 
 
+def test_a_graph_module_that_is_slow_to_leave_does_not_make_a_stop_longer(sandbox: Sandbox) -> None:
+    """Closing comes after the workers' grace, and has only what that leaves of the promise."""
+    write_mischief(sandbox, "ignores-signals", waiting=0)
+    started = sandbox.start(graph="slow_to_leave")
+    wait_until_at_it(sandbox, ("ignores-signals",))
+    started.kill(signal.SIGINT)
+    assert started.wait().code == 130
+    nothing_left(sandbox, seconds=1.0)
+    found = sandbox.records()
+    assert seconds_between(of_type(found, "stop_requested")[0], of_type(found, "run_ended")[0]) < PROMISED_SECONDS
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_sigterm_and_sighup_stop_like_ctrl_c(sandbox: Sandbox, number: signal.Signals) -> None:
     deeds = ("sleeps", "leaves-daemon")

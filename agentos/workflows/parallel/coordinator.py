@@ -17,6 +17,7 @@ from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, make_plan
 from agentos.engine.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
 from agentos.engine.signals import signals_handled
+from agentos.engine.stopping import GRACE
 from agentos.engine.threads import CallEnd, start_call
 from agentos.errors import UsageError
 from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, StopRequested, Warned
@@ -25,8 +26,6 @@ from agentos.paths import find_project_dir
 from agentos.text.identifiers import sanitize_identifier
 
 T = TypeVar("T")
-
-STOP_GRACE_SECONDS = 4.0
 
 
 class StopReason(Enum):
@@ -182,7 +181,7 @@ class ParallelCoordinator:
         self.request_stop(StopReason.REQUEST)
         if not self._over.wait(timeout_seconds):
             self.request_stop(StopReason.KILL)
-            self._over.wait(1.0)
+            self._over.wait(GRACE.kill)
 
     def request_stop(self, reason: StopReason) -> None:
         """From any thread. Nothing new starts; an interrupt of a run that is stopping already is a kill.
@@ -252,7 +251,7 @@ class _CallableRun(Generic[T]):
         self._emit(StopRequested(reason=reason.value, at_once=at_once))
         self._perform(self._schedule.stop())
         # Threads cannot be ended: calls that outlive the grace period are left behind, and their items undone.
-        self._loop.after(0.0 if at_once else STOP_GRACE_SECONDS, self._loop.stop)
+        self._loop.after(0.0 if at_once else GRACE.give_up_after, self._loop.stop)
 
     _is_finished = False
 

@@ -30,6 +30,7 @@ from agentos.engine.messages import (
     decode,
     encode,
 )
+from agentos.engine.stopping import GRACE
 from agentos.keys.redaction import Redactor, StreamRedactor, redact_record
 from agentos.processes import host
 from agentos.text.output_prefixer import LineAssembler
@@ -241,8 +242,9 @@ class ProcessBackend:
         for worker in list(self._workers.values()):
             self._deliver(worker)
 
-    def close(self) -> None:
+    def close(self, within_seconds: float) -> None:
         """Nothing of this run stays alive behind this call."""
+        deadline = time.monotonic() + within_seconds
         if self._server is not None:
             self._loop.unwatch(self._server.fileno())
             self._server.close()
@@ -250,11 +252,11 @@ class ProcessBackend:
         if self._process is not None:
             try:
                 # One that still loads the graph does not listen yet, and may never.
-                self._process.wait(timeout=4 if self._is_loaded else 0)
+                self._process.wait(timeout=within_seconds - GRACE.sweep if self._is_loaded else 0)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-                self._sweep()
+                self._sweep(max(deadline, time.monotonic() + GRACE.sweep))
             _servers.discard(self._process.pid)
             self._process = None
         if self._first_server_pid:
@@ -326,14 +328,13 @@ class ProcessBackend:
             _servers.discard(self._process.pid)
             self._process = None
         self._read_server_output(0)
-        self._sweep()
+        self._sweep(time.monotonic() + GRACE.kill)
         self._events.server_lost()
         for worker in list(self._workers.values()):
             self._end(worker, WorkerExit(code=None))
 
-    def _sweep(self) -> None:
+    def _sweep(self, deadline: float) -> None:
         """The last resort: every process that was started with this run's id, and those that came to us."""
-        deadline = time.monotonic() + 2.0
         while time.monotonic() < deadline:
             left = {*host.processes_with(RUN_ID_VARIABLE, self._run_id), *self._orphans()}
             if not left:

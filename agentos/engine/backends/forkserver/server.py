@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentos.engine.stopping import EXITING_SECONDS, GRACE
 from agentos.errors import UsageError
 from agentos.processes import host
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from agentos.engine.graph import CompiledGraph
 
 SPAWN_FLAG = "--worker"
-_KILL_DEADLINE_SECONDS = 3.0
-_LEAVING_SECONDS = 0.2
 _MOST_MESSAGE_CHARACTERS = 2_000
 _MOST_TRACE_CHARACTERS = 10_000
 
@@ -263,13 +262,13 @@ class ForkServer:
         began = time.monotonic()
         while orphans := self._orphans(newer_than):
             waited = time.monotonic() - began
-            if waited > _KILL_DEADLINE_SECONDS:
+            if waited > GRACE.kill:
                 # Stuck in the kernel, or a setuid program that is not ours to end: nobody waits for it again.
                 self._beyond_reach.update(orphans)
                 break
             for pid in orphans:
                 is_leaving = _ends_by_itself(pid)
-                if _has_ended(pid) or (is_leaving and waited < _LEAVING_SECONDS):
+                if _has_ended(pid) or (is_leaving and waited < EXITING_SECONDS):
                     continue
                 if not is_leaving and pid not in ended:
                     ended.append(pid)
