@@ -12,21 +12,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
+from agentos.engine.backends.forkserver.backend import ForkServerBackend
+from agentos.engine.backends.protocol import WorkerSetup
 from agentos.engine.checkpoints import sqlite as checkpoint
 from agentos.engine.claims import Claims, claim_name, take_claims
-from agentos.engine.coordinator import (
-    Coordinator,
-    HoldNode,
-    RunSettings,
-    hold_nothing,
-)
+from agentos.engine.coordinator import Coordinator
 from agentos.engine.done_notes import Batch, Done
 from agentos.engine.emitter import Reporter
+from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import KeyDesk, RunControl
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.plan import Plan, input_hash
+from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled
 from agentos.engine.stopping import GRACE
 from agentos.engine.stream_sink import StreamSink
@@ -127,7 +126,7 @@ class Launcher:
             memory = LimitMemory()
             run = Coordinator(
                 request.plan,
-                _settings(request, run_dir.name, scrubbed(environment, all_credentials), credentials),
+                _settings(request, run_dir.name),
                 loop=loop,
                 reporters=[
                     *output.reporters(self._pause_output),
@@ -137,6 +136,20 @@ class Launcher:
                 ],
                 vital_reporters=[audit],
                 claims=claims,
+                backend=lambda events: ForkServerBackend(
+                    loop,
+                    events,
+                    WorkerSetup(
+                        run_id=run_dir.name,
+                        graph=request.graph,
+                        search_dir=request.search_dir,
+                        environment=scrubbed(environment, all_credentials),
+                    ),
+                    fork=request.fork,
+                    claims_fd=claims.fileno(),
+                    redactor=redactor,
+                    **_preloads(request, credentials),
+                ),
                 keys=lambda control, emit: _key_desk(request, credentials, memory, redactor, loop, control, emit),
                 redactor=redactor,
                 hold_node=request.hold_node,
@@ -165,11 +178,11 @@ class Launcher:
 
     def _pause_output(self) -> None:
         if self._run is not None:
-            self._run.pause_output()
+            self._run.standstill.pause_output()
 
     def _resume_output(self) -> None:
         if self._run is not None:
-            self._run.resume_output()
+            self._run.standstill.resume_output()
 
 
 def _check_memory_limit(environment: Mapping[str, str]) -> None:
@@ -272,15 +285,11 @@ def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, list
     return {"key_providers": [provider for provider in held if default in ("", provider)]}
 
 
-def _settings(
-    request: RunRequest, run_id: str, environment: Mapping[str, str], credentials: CredentialSet
-) -> RunSettings:
+def _settings(request: RunRequest, run_id: str) -> RunSettings:
     return RunSettings(
         run_id=run_id,
         workflow=request.workflow,
-        graph=request.graph,
         project_dir=request.project_dir,
-        search_dir=request.search_dir,
         parallel=request.parallel,
         time_limits=TimeLimits(
             timeout_seconds=request.timeout_seconds,
@@ -289,11 +298,8 @@ def _settings(
         ),
         retries=request.retries,
         fresh=request.fresh,
-        fork=request.fork,
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
-        environment=environment,
-        **_preloads(request, credentials),
     )
 
 

@@ -10,7 +10,7 @@ from agentos.engine.schedule import Ending
 from agentos.errors import ExitCode
 from agentos.outcomes import AWAITING_REVIEW, FAILED, INTERRUPTED, PAUSED, Cause, Outcome, outcome_named
 
-LastWord = ItemDone | ItemFailed | ItemStopped | None
+FinalMessage = ItemDone | ItemFailed | ItemStopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ _ERROR_TYPES = {Cause.CRASHED: "Crashed", Cause.TIMED_OUT: "TimedOut", Cause.STA
 
 
 def decide_end(
-    word: LastWord,
+    word: FinalMessage | None,
     exit_code: int | None,
     *,
     given_up: GivenUp | None = None,

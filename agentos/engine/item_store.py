@@ -27,10 +27,6 @@ class ItemStore:
     def db_path(self, item_id: str) -> Path:
         return checkpoint.path_in(self._checkpoints_dir, self._workflow, item_id)
 
-    def claims_fd(self) -> int:
-        """For a worker to hold its item's claim with us."""
-        return self._claims.fileno()
-
     def can_keep(self, item_id: str) -> bool:
         """Whether a checkpoint can be written from here."""
         return checkpoint.can_keep(self.db_path(item_id))

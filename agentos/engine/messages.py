@@ -41,6 +41,8 @@ class ItemOpened:
     """Up: the database is open and the input accepted. `resumed_after` is None for a fresh start."""
 
     resumed_after: str | None
+    pid: int
+    """For people and records: nobody acts on it."""
     notice: str = ""
 
 

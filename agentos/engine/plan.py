@@ -238,3 +238,17 @@ def _refuse_cycles(depends_on: Mapping[str, tuple[str, ...]]) -> None:
                 )
             else:
                 stack.append((following, iter(depends_on[following])))
+
+
+def unknown_input(plan: Plan, input_keys: Sequence[str] | None) -> str:
+    """What is wrong with an item's input, if the graph's state has a fixed set of keys; else empty."""
+    if input_keys is None:
+        return ""
+    for item in plan.items:
+        unknown = sorted(set(item.input) - set(input_keys))
+        if unknown:
+            return (
+                f"Item {item.id!r}: the graph's state has no key {unknown[0]!r}; LangGraph would drop it in silence. "
+                f"Known keys: {', '.join(sorted(input_keys)) or 'none'}."
+            )
+    return ""

@@ -236,7 +236,7 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]
         graph = load()
         database, notice = _open_database(start)
         initial_state = _initial_state(start, database)
-        channel.send(ItemOpened(resumed_after=database.resumes_after(), notice=notice))
+        channel.send(ItemOpened(resumed_after=database.resumes_after(), pid=os.getpid(), notice=notice))
         redactor = database.redactor = channel.broker.redactor
         outputs.set_keeper(database.keep_output)
         set_broker(channel.broker, mask=redactor.redact_text)

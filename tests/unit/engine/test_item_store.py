@@ -110,4 +110,3 @@ def test_whether_a_checkpoint_can_be_kept_is_tried(bench: Bench) -> None:
     assert not bench.store.can_keep("a")  # There is no folder to write to yet.
     bench.keep("a")
     assert bench.store.can_keep("a")
-    assert bench.store.claims_fd() == bench.claims.fileno()

@@ -1,22 +1,23 @@
-"""The coordinator's side of worker processes: their sockets, their output, their end."""
+"""Workers as processes of this machine: the coordinator's side, with their sockets, their output, their end."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from agentos.engine.backends.forkserver import server as forkserver
+from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.loop import READ, WRITE, Loop, Timer
 from agentos.engine.messages import (
     DownMessage,
@@ -51,37 +52,6 @@ _MOST_AT_ONCE = 1 << 22
 """At most this much output of one worker in one turn of the loop, so that others get theirs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFailed:
-    """The graph could not be loaded; nothing was started."""
-
-    message: str
-    traceback: str
-    is_usage: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerExit:
-    """A worker is gone, with everything it started."""
-
-    code: int | None
-    """Exit status, or the negative signal number; None when the fork server was lost with it."""
-    leaked: tuple[int, ...] = ()
-
-
-class WorkerEvents(Protocol):
-    """What the coordinator hears. All calls come from the loop."""
-
-    def server_ready(self, input_keys: list[str] | None) -> None: ...
-    def server_failed(self, failure: ServerFailed) -> None: ...
-    def server_lost(self) -> None: ...
-    def server_said(self, block: bytes) -> None: ...
-    def worker_started(self, item_id: str, pid: int) -> None: ...
-    def worker_said(self, item_id: str, message: UpMessage) -> None: ...
-    def worker_wrote(self, item_id: str, block: bytes) -> None: ...
-    def worker_gone(self, item_id: str, end: WorkerExit) -> None: ...
-
-
 @dataclass(slots=True)
 class _Worker:
     item_id: str
@@ -102,31 +72,31 @@ class _Worker:
     held_exit: WorkerExit | None = None
 
 
-class ProcessBackend:
-    """One fork server, and one process an item."""
+class ForkServerBackend:
+    """One fork server, and one process per item."""
 
     def __init__(
         self,
         loop: Loop,
-        events: WorkerEvents,
+        events: BackendEvents,
+        setup: WorkerSetup,
         *,
-        graph: str,
-        search_dir: Path,
-        run_id: str,
         fork: bool,
-        environment: Mapping[str, str],
+        claims_fd: int,
         preload_providers: Sequence[str] = (),
         key_providers: Sequence[str] = (),
-        redactor: Redactor | None = None,
+        redactor: Redactor,
     ) -> None:
+        """Without `fork` each worker is a fresh interpreter. A worker keeps `claims_fd` open as long as it lives."""
         self._loop = loop
         self._events = events
-        self._run_id = run_id
-        self._redactor = redactor or Redactor(())
-        self._environment = dict(environment) | {RUN_ID_VARIABLE: run_id}
+        self._setup = setup
+        self._claims_fd = claims_fd
+        self._redactor = redactor
+        self._environment = dict(setup.environment) | {RUN_ID_VARIABLE: setup.run_id}
         self._settings = {
-            "graph": graph,
-            "search_dir": str(search_dir),
+            "graph": setup.graph,
+            "search_dir": str(setup.search_dir),
             "fork": fork,
             "coordinator_pid": os.getpid(),
             "preload_providers": list(preload_providers),
@@ -143,9 +113,10 @@ class ProcessBackend:
         self._is_paused = False
         self._may_hold = True
         self._is_loaded = False
+        self._has_ever_loaded = False
+        self._has_failed = False
 
-    def launch(self) -> None:
-        """Start the fork server. It says `server_ready` or `server_failed` when it has loaded the graph."""
+    def load(self) -> None:
         self._is_loaded = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         output_read, output_write = os.pipe()
@@ -175,8 +146,7 @@ class ProcessBackend:
         self._loop.watch(ours.fileno(), READ, self._hear_server)
         self._loop.watch(output_read, READ, self._read_server_output)
 
-    def start(self, message: StartItem, claims_fd: int) -> None:
-        """Make a process for the item and hand it over."""
+    def start(self, message: StartItem) -> None:
         assert self._server is not None
         ours, theirs = socket.socketpair()
         output_read, output_write = os.pipe()
@@ -188,7 +158,7 @@ class ProcessBackend:
         self._workers[message.item_id] = worker
         request = json.dumps({"kind": "start", "item_id": message.item_id}).encode()
         try:
-            socket.send_fds(self._server, [request], [theirs.fileno(), output_write, claims_fd])
+            socket.send_fds(self._server, [request], [theirs.fileno(), output_write, self._claims_fd])
         except OSError:
             pass  # The server is dying: its loss is heard on its socket, and this item with it.
         finally:
@@ -213,15 +183,23 @@ class ProcessBackend:
         if worker.pid is not None:
             self._ask_server({"kind": "kill", "pid": worker.pid})
 
-    def signal_all(self, signal_number: int) -> None:
-        """For suspend and continue: every worker and its group."""
+    def is_suspended(self, item_id: str) -> bool:
+        worker = self._workers.get(item_id)
+        return worker is not None and worker.pid is not None and host.is_suspended(worker.pid)
+
+    def suspend_all(self) -> None:
+        self._signal_all(signal.SIGSTOP)
+
+    def continue_all(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, signal_number: int) -> None:
         for worker in self._workers.values():
             if worker.pid is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(worker.pid, signal_number)
 
     def pause_output(self) -> None:
-        """The reader is slow: workers wait in their writes and at their next node until `resume_output`."""
         self._is_paused = True
         for worker in self._workers.values():
             self._loop.unwatch(worker.output_fd)
@@ -236,14 +214,12 @@ class ProcessBackend:
             if self._is_paused:
                 return
 
-    def stop_holding(self) -> None:
-        """From here on what workers say counts at once, however slow the reader is: the run is stopping."""
+    def hold_nothing_back(self) -> None:
         self._may_hold = False
         for worker in list(self._workers.values()):
             self._deliver(worker)
 
     def close(self, within_seconds: float) -> None:
-        """Nothing of this run stays alive behind this call."""
         deadline = time.monotonic() + within_seconds
         if self._server is not None:
             self._loop.unwatch(self._server.fileno())
@@ -291,11 +267,12 @@ class ProcessBackend:
     def _take_fact(self, fact: dict[str, Any]) -> None:
         match fact.pop("kind"):
             case "ready":
-                self._is_loaded = True
-                self._events.server_ready(fact["input_keys"])
+                self._is_loaded = self._has_ever_loaded = True
+                self._events.loaded(fact["input_keys"])
             case "failed":
+                self._has_failed = True
                 self._read_server_output(0)
-                self._events.server_failed(ServerFailed(**redact_record(fact, self._redactor)))
+                self._events.load_failed(LoadFailure(**redact_record(fact, self._redactor)))
             case "started":
                 self._started(fact["item_id"], fact["pid"])
             case "not_started":
@@ -315,7 +292,6 @@ class ProcessBackend:
         worker.pid = pid
         if worker.kill_wanted:
             self.kill(item_id)
-        self._events.worker_started(item_id, pid)
 
     def _server_gone(self) -> None:
         """Killed from outside. The kernel has ended its workers; their children are ours to end."""
@@ -329,14 +305,22 @@ class ProcessBackend:
             self._process = None
         self._read_server_output(0)
         self._sweep(time.monotonic() + GRACE.kill)
-        self._events.server_lost()
+        self._tell_of_loss()
         for worker in list(self._workers.values()):
             self._end(worker, WorkerExit(code=None))
+
+    def _tell_of_loss(self) -> None:
+        if self._has_ever_loaded:
+            self._events.lost("the fork server was killed")
+        elif not self._has_failed:
+            graph = self._setup.graph
+            message = f"--graph {graph!r}: the process that loads it died; does it crash on import?"
+            self._events.load_failed(LoadFailure(message=message))
 
     def _sweep(self, deadline: float) -> None:
         """The last resort: every process that was started with this run's id, and those that came to us."""
         while time.monotonic() < deadline:
-            left = {*host.processes_with(RUN_ID_VARIABLE, self._run_id), *self._orphans()}
+            left = {*host.processes_with(RUN_ID_VARIABLE, self._setup.run_id), *self._orphans()}
             if not left:
                 return
             for pid in left:
@@ -361,7 +345,7 @@ class ProcessBackend:
             else:
                 block = self._server_assembler.feed(self._server_redactor.flush()) + self._server_assembler.finish()
             if block:
-                self._events.server_said(self._redactor.redact(clean_block(block, keep_colour=False)))
+                self._events.loading_wrote(self._redactor.redact(clean_block(block, keep_colour=False)))
             if not data:
                 self._loop.unwatch(self._server_output)
                 os.close(self._server_output)

@@ -1,0 +1,170 @@
+"""How items end, put on disk and on record. Files come first: a record says only what is true."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from agentos.engine.done_notes import Done
+from agentos.engine.item_end import FinalMessage, ItemEnd, decide_end
+from agentos.engine.item_run import ItemRun
+from agentos.engine.item_store import ItemStore
+from agentos.engine.messages import ItemFailed
+from agentos.engine.plan import Item
+from agentos.engine.run_settings import RunSettings
+from agentos.engine.schedule import Ending
+from agentos.engine.tally import Tally
+from agentos.errors import ExitCode
+from agentos.events import Event, ItemEnded, ItemRetried, Listener, RunEnded, RunStarted
+from agentos.keys.redaction import Redactor
+from agentos.outcomes import INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
+
+
+class Results:
+    """The ends of one run's items, and what they make of the run."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        items: Sequence[str],
+        store: ItemStore,
+        emit: Listener,
+        redactor: Redactor,
+        *,
+        fault: Callable[[str], None],
+    ) -> None:
+        """`fault` is told when the run cannot go on as it is."""
+        self._settings = settings
+        self._items = items
+        self._store = store
+        self._emit = emit
+        self._redactor = redactor
+        self._fault = fault
+        self._tally = Tally(items)
+
+    def begin(self, held: Mapping[str, str], done: Mapping[str, Done], announcements: Sequence[Event]) -> None:
+        """`held` are items that another run has (and which), `done` those that a stopped run has done already."""
+        settings = self._settings
+        self._emit(
+            RunStarted(
+                workflow=settings.workflow,
+                project_dir=str(settings.project_dir),
+                items=tuple(self._items),
+                parallel=settings.parallel,
+                pid=os.getpid(),
+                label_prefix=settings.label_prefix,
+                resume_command=settings.resume_command,
+            )
+        )
+        for event in announcements:
+            self._emit(event)
+        for item_id, holder in held.items():
+            self._record_skip(item_id, Cause.HELD, f"held by {holder}")
+        for item_id, note in done.items():
+            self._record(
+                ItemEnded(
+                    item_id=item_id,
+                    outcome=note.outcome,
+                    cause=Cause.EARLIER_RUN,
+                    reason=f"in run {note.run_id} already",
+                    seconds=0.0,
+                    attempts=0,
+                )
+            )
+            self._store.give_back(item_id)
+
+    def skipped(self, item_id: str, dependency: str) -> None:
+        outcome = self._tally.outcome_of(dependency)
+        self._record_skip(item_id, Cause.DEPENDENCY, f"dependency {dependency} {outcome.as_clause()}")
+        self._store.give_back(item_id)
+
+    def worker_gone(self, run: ItemRun, exit_code: int | None) -> Ending:
+        """Decide how the attempt ended, and carry it out."""
+        end = decide_end(
+            self._final_message(run),
+            exit_code,
+            given_up=run.given_up,
+            held_because=run.held_because,
+            is_stopping=run.is_stopping,
+            may_retry=run.attempt <= self._settings.retries,
+        )
+        seconds = round(run.watch.seconds, 6)
+        if end.has_succeeded:
+            end = self._store.publish(end)
+        if not end.has_succeeded:
+            self._store.drop_unfinished_documents(run.item.id)
+        if end.is_run_fault:
+            self._fault(end.reason)
+        self._tally.attempt(seconds)
+        if end.outcome is not None:
+            self._end(run, end, end.outcome, seconds)
+        else:
+            self._emit(ItemRetried(item_id=run.item.id, attempt=run.attempt, reason=end.reason))
+        return end.ending
+
+    def given_up(self, run: ItemRun) -> None:
+        """Its worker was too slow to end: the backend has ended it since."""
+        self._end(run, ItemEnd(ending=Ending.INTERRUPTED), INTERRUPTED, 0.0)
+
+    def finish(self, stopped_with: ExitCode | None, wall_seconds: float) -> ExitCode:
+        exit_code = self._tally.exit_code(stopped_with)
+        if self._tally.is_through:
+            self._store.forget_done(self._items)
+        self._emit(
+            RunEnded(
+                counts=self._tally.counts,
+                left=self._tally.left,
+                wall_seconds=round(wall_seconds, 3),
+                item_seconds=round(self._tally.item_seconds, 3),
+                exit_code=int(exit_code),
+            )
+        )
+        return exit_code
+
+    def _final_message(self, run: ItemRun) -> FinalMessage | None:
+        """A checkpoint that one worker cannot write where others can is that item's fault, not the run's."""
+        message = run.final_message
+        if isinstance(message, ItemFailed) and message.is_run_fault and self._store.can_keep(run.item.id):
+            return replace(message, is_run_fault=False)
+        return message
+
+    def _end(self, run: ItemRun, end: ItemEnd, outcome: Outcome, seconds: float) -> None:
+        self._record(
+            ItemEnded(
+                item_id=run.item.id,
+                outcome=outcome,
+                cause=end.cause,
+                seconds=seconds,
+                reason=end.reason,
+                error_type=end.error_type,
+                traceback=end.traceback,
+                attempts=run.attempt,
+                input_tokens=run.usage.input_tokens,
+                output_tokens=run.usage.output_tokens,
+                cost_usd=round(run.usage.cost_usd, 6),
+            )
+        )
+        if end.has_succeeded:
+            self._note_done(run.item, outcome)
+        self._store.give_back(run.item.id)
+
+    def _note_done(self, item: Item, outcome: Outcome) -> None:
+        try:
+            self._store.note_done(item, outcome, self._settings.run_id)
+        except OSError as error:
+            self._fault(f"cannot note that {item.id} is done: {error.strerror or error}")
+
+    def _record_skip(self, item_id: str, cause: Cause, reason: str) -> None:
+        self._record(ItemEnded(item_id=item_id, outcome=SKIPPED, cause=cause, reason=reason, seconds=0.0))
+
+    def _record(self, event: ItemEnded) -> None:
+        event = replace(
+            event,
+            outcome=outcome_named(self._redactor.redact_text(event.outcome.name)),
+            error_type=self._redactor.redact_text(event.error_type),
+            reason=self._redactor.redact_text(event.reason, is_cut=True),
+            traceback=self._redactor.redact_text(event.traceback),
+        )
+        self._tally.ended(event)
+        self._emit(event)
