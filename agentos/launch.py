@@ -37,8 +37,9 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.service import KeyService
 from agentos.llm.cli_login import with_cli_login
-from agentos.llm.endpoints import endpoint_variable, is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
+from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
 from agentos.paths import checkpoints_dir
+from agentos.providers.provider import base_url_variable
 from agentos.records.runs import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.console import ConsoleReporter, wants_colour
@@ -258,7 +259,7 @@ def _without_limit(credentials: CredentialSet) -> CredentialSet:
 
 def _with_endpoints(environment: Mapping[str, str], urls: Mapping[str, str]) -> dict[str, str]:
     """The environment with the base URLs of `agentos.toml` in it: the one way settings reach workers."""
-    return {**environment, **{endpoint_variable(name): url for name, url in urls.items()}}
+    return {**environment, **{base_url_variable(name): url for name, url in urls.items()}}
 
 
 def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, str], list[str]]:

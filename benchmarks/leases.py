@@ -15,9 +15,10 @@ from agentos.engine.messages import DownMessage, LineBuffer, decode, encode
 from agentos.errors import ExitCode
 from agentos.events import Event
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.leases import Lease, Succeeded
+from agentos.keys.leases import Lease
 from agentos.keys.pool import KeySpec
 from agentos.keys.service import KeyService
+from agentos.providers.evidence import Succeeded
 from benchmarks.harness import scratch, verdict
 
 PROCESSES = 8

@@ -13,6 +13,7 @@ from agentos.cli.run import project_from
 from agentos.cli.texts import say
 from agentos.errors import AgentosError, UsageError
 from agentos.keys.credentials import load_credentials
+from agentos.providers.registry import default_models
 from agentos.settings import FILE_NAME, Settings
 from agentos.sources import FolderSource, ItemKind, parse_source
 from agentos.text.words import counted, listed
@@ -39,7 +40,7 @@ SETTING_WORDS = {
     "documents.lld_done_dir": "designs that are implemented",
     "documents.reports_dir": "reports of implementations and tests",
     "documents.lineage": "a folder for drafts, prompts and verdicts; empty keeps them under ~/.agentos",
-    "models.drafter": "writes: google:gemini-3-pro, anthropic:claude-sonnet-5, openai:gpt-5.1, offline, recorded",
+    "models.drafter": f"writes: {', '.join(default_models())}, offline, recorded",
     "models.reviewer": "reviews; empty means the drafter",
     "models.coder": "writes tests and code; empty means the drafter",
     "limits.parallel": "items at once without --parallel; most 10",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentos.cli.options import whole_number
 from agentos.errors import ExitCode, UsageError
 from agentos.paths import credentials_path
+from agentos.providers.registry import providers
 from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
     from agentos.keys.overview import KeyRow
     from agentos.llm.key_check import Checked
 
-_PROVIDERS = ("google", "openai", "anthropic")
 _ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
-pipe; it is never an argument, which others on this machine could see. Keys that share a quota (one Google project,
-one OpenAI organisation, one Anthropic workspace) belong to one group."""
+pipe; it is never an argument, which others on this machine could see. Keys that share a quota belong to
+one group: {owners}."""
 _CHECK_HELP = """Make one cheap call with each key and say which are valid, limited or rejected. What is learned is
 remembered for the next run. Exits 4 if no key can serve, now or when its limit ends."""
 
@@ -55,9 +55,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    add = verbs.add_parser("add", help="add a key; its secret comes from a prompt or stdin", description=_ADD_HELP)
+    description = _ADD_HELP.format(owners=", ".join(f"one {each.quota_owner}" for each in providers().values()))
+    add = verbs.add_parser("add", help="add a key; its secret comes from a prompt or stdin", description=description)
     add.add_argument("name", metavar="NAME", help="what to call the key; shown wherever it matters")
-    add.add_argument("--provider", required=True, choices=_PROVIDERS, help="whose key it is")
+    add.add_argument("--provider", required=True, choices=list(providers()), help="whose key it is")
     add.add_argument("--group", metavar="GROUP", help="what it shares its quota with (default: a group of its own)")
     add.add_argument(
         "--max-concurrent", type=whole_number, default=1, metavar="N", help="calls at once with this key (default: 1)"

@@ -17,21 +17,15 @@ from agentos.engine.plan import Plan, make_plan
 from agentos.errors import NoUsableKeyError, UsageError
 from agentos.events import Listener
 from agentos.keys.credentials import load_credentials
+from agentos.llm.types import ModelName
 from agentos.processes import host
+from agentos.providers.registry import default_model, providers
 from agentos.settings import Settings, load_settings
 from agentos.text.words import counted
 from agentos.workflows.context import FILE_VARIABLE
 from agentos.workflows.drafting.pending import Pending, Wanted
 from agentos.workflows.issue.filing import TOKEN_VARIABLES, filing_environment
 from agentos.workflows.registry import WORKFLOWS, Workflow
-
-DEFAULT_MODELS = {
-    "google": "google:gemini-3-pro",
-    "anthropic": "anthropic:claude-sonnet-5",
-    "openai": "openai:gpt-5.1",
-}
-"""What is used for a provider the user has a key of, when no model is chosen."""
-_KEYLESS = ("offline", "recorded")
 
 Find = Callable[[Path, Settings, Wanted], Pending]
 
@@ -193,9 +187,8 @@ def launch(prepared: Prepared, listener: Listener | None = None) -> int:
 
 def choose_models(settings: Settings) -> tuple[str, str]:
     """Drafter and reviewer: as chosen, else by the keys at hand. Raises NoUsableKeyError before anything starts."""
-    providers = list(dict.fromkeys(credential.spec.provider for credential in load_credentials().credentials))
-    default = next((DEFAULT_MODELS[p] for p in DEFAULT_MODELS if p in providers), "")
-    drafter = settings.models.drafter or default
+    with_keys = {spec.provider for spec in load_credentials().specs}
+    drafter = settings.models.drafter or default_model(with_keys)
     reviewer = settings.models.reviewer or drafter
     if not drafter:
         raise NoUsableKeyError(
@@ -203,14 +196,12 @@ def choose_models(settings: Settings) -> tuple[str, str]:
             "or work without network: --drafter offline --reviewer offline."
         )
     for model in (drafter, reviewer):
-        provider = model.partition(":")[0]
-        if provider in DEFAULT_MODELS and provider not in providers:
+        provider = ModelName.parse(model).provider
+        if provider in providers() and provider not in with_keys:
             raise NoUsableKeyError(
                 f"No key for {model}. Add one: agentos keys add NAME --provider {provider}; "
                 "or work without network: --drafter offline --reviewer offline."
             )
-        if provider not in (*DEFAULT_MODELS, *_KEYLESS, "cli"):
-            raise UsageError(f"Unknown model {model!r}: write provider:model (google, openai, anthropic) or offline.")
     return drafter, reviewer
 
 

@@ -16,10 +16,11 @@ from agentos.engine.messages import (
     UpMessage,
 )
 from agentos.errors import AgentosError, BudgetReachedError, ExitCode, NoUsableKeyError, QuotaGoneError
-from agentos.keys.leases import Abandoned, Evidence, Lease
+from agentos.keys.leases import Lease
 from agentos.keys.redaction import Redactor
 from agentos.keys.wire import evidence_to_data
 from agentos.llm.cancellation import cancelled_error
+from agentos.providers.evidence import Abandoned, Evidence
 
 _UNUSED = evidence_to_data(Abandoned())
 _ERRORS: dict[int, type[AgentosError]] = {

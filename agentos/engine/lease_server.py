@@ -23,10 +23,10 @@ from agentos.engine.messages import (
 from agentos.errors import AgentosError, BudgetReachedError, ExitCode, UsageError
 from agentos.events import Listener, ParallelismChanged, Warned
 from agentos.keys.credentials import CredentialSet, load_credentials
-from agentos.keys.leases import Succeeded
 from agentos.keys.service import Ask, Granted, KeyService
 from agentos.keys.wire import evidence_from_data
 from agentos.paths import credentials_path
+from agentos.providers.evidence import Succeeded
 
 _FILE_CHECK_SECONDS = 1.0
 _FEWEST_SLOTS = 2

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from agentos.keys.leases import (
+from agentos.providers.evidence import (
     Evidence,
     LearnedLimit,
     Overloaded,

@@ -22,14 +22,8 @@ from agentos.errors import UsageError
 from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
 from agentos.keys.groups import KeySpec
 from agentos.paths import credentials_path, key_salt_path
+from agentos.providers.registry import key_variables, providers
 
-PROVIDERS = ("google", "openai", "anthropic")
-PLAIN_VARIABLES = {
-    "GEMINI_API_KEY": "google",
-    "GOOGLE_API_KEY": "google",
-    "OPENAI_API_KEY": "openai",
-    "ANTHROPIC_API_KEY": "anthropic",
-}
 LIMIT_VARIABLE = "AGENTOS_CREDENTIAL_LIMIT"
 KEYRING_SERVICE = "agentos"
 
@@ -105,10 +99,11 @@ def load_credentials(
 def scrubbed(environ: Mapping[str, str], credentials: CredentialSet) -> dict[str, str]:
     """The environment for processes that have no business with keys: no variable that holds one, by any name."""
     secrets = [secret for secret in credentials.secrets.values() if secret]
+    variables = key_variables()
     return {
         name: value
         for name, value in environ.items()
-        if name not in PLAIN_VARIABLES and not any(secret in value for secret in secrets)
+        if name not in variables and not any(secret in value for secret in secrets)
     }
 
 
@@ -243,9 +238,9 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
         shown = unknown[0] if _SHOWABLE_WORD.fullmatch(unknown[0]) else "one"
         raise UsageError(f"{where}: unknown field {shown!r}; there are: {', '.join(sorted(KNOWN_FIELDS))}")
     provider = entry.get("provider")
-    if provider not in PROVIDERS:
+    if not isinstance(provider, str) or provider not in providers():
         shown = f" {provider!r}" if isinstance(provider, str) and _SHOWABLE_WORD.fullmatch(provider) else ""
-        raise UsageError(f"{where}: unknown provider{shown}; use one of {', '.join(PROVIDERS)}")
+        raise UsageError(f"{where}: unknown provider{shown}; use one of {', '.join(providers())}")
     group = entry.get("group", name)
     if not isinstance(group, str) or not _NAME.fullmatch(group):
         raise UsageError(f"{where}: group is a name of letters, digits, '.', '_' or '-'")
@@ -295,7 +290,7 @@ def _checked_secret(secret: object, where: str) -> str:
 def _from_plain_variables(environ: Mapping[str, str], served: set[str]) -> list[Credential]:
     """One key for each distinct secret of the well-known variables."""
     found: dict[str, list[str]] = {}
-    for variable, provider in PLAIN_VARIABLES.items():
+    for variable, provider in key_variables().items():
         value = environ.get(variable, "").strip()
         if value and provider not in served and value not in found.setdefault(provider, []):
             found[provider].append(_checked_secret(value, f"environment variable {variable}"))
@@ -326,7 +321,7 @@ def _mode_warnings(path: Path) -> list[str]:
 
 def _group_warnings(credentials: list[Credential]) -> list[str]:
     warnings = []
-    for provider in PROVIDERS:
+    for provider in providers():
         groups = [credential.spec.group for credential in credentials if credential.spec.provider == provider]
         if len(groups) > 1 and len(set(groups)) == 1:
             warnings.append(f"{provider}: {len(groups)} keys, 1 quota group: rotation adds no capacity")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentos.keys.leases import LearnedLimit
+from agentos.providers.evidence import LearnedLimit
 
 CLOCK_GRAIN_SECONDS = 1e-6
 """Epoch seconds as floats are exact to a quarter of this: a wake-up at the deadline must count as past it."""

@@ -13,7 +13,9 @@ from typing import Any, assert_never
 
 from agentos.keys.groups import Group, KeySpec, PooledKey
 from agentos.keys.lanes import Lane, LaneId, Waiter
-from agentos.keys.leases import (
+from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt
+from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
+from agentos.providers.evidence import (
     Abandoned,
     Evidence,
     Overloaded,
@@ -24,8 +26,6 @@ from agentos.keys.leases import (
     Succeeded,
     TransportFailed,
 )
-from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt
-from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
 
 __all__ = [
     "AllInUse",

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agentos.keys.leases import QuotaSpent, RateLimited
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Pace, Receipt
+from agentos.providers.evidence import QuotaSpent, RateLimited
 
 BACKOFF_BASE_SECONDS = 2.0
 BACKOFF_CAP_SECONDS = 300.0

@@ -16,9 +16,10 @@ from agentos.errors import BudgetReachedError, NoUsableKeyError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, PoolResumed, Warned
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import CredentialSet, fingerprint
-from agentos.keys.leases import Evidence, Lease, QuotaSpent, RateLimited, Rejected, Succeeded, Usage
+from agentos.keys.leases import Lease
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, KeyPool, KeyView, NoneValid
+from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded, Usage
 
 BRIEF_WAIT_SECONDS = 2.0
 """Keys that are all in use for less than this are the normal flow; the first time it is said all the same."""

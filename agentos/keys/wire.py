@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentos.keys.leases import (
+from agentos.providers.evidence import (
     Abandoned,
     Evidence,
     LearnedLimit,

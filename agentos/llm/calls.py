@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from agentos.keys.leases import Usage
 from agentos.llm import offline, recorded, settings
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
 from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
 from agentos.llm.model import complete, masked
 from agentos.llm.types import (
-    KEYED_PROVIDERS,
     Completion,
     Message,
     ModelName,
@@ -26,6 +24,8 @@ from agentos.llm.types import (
     add_usage,
     read_prompt,
 )
+from agentos.providers.evidence import Usage
+from agentos.providers.registry import providers
 
 if TYPE_CHECKING:
     from agentos.llm.structured import OutputSchema
@@ -229,9 +229,9 @@ def _to_reply(request: Request, completion: Completion, output: Any) -> Reply[An
     )
 
 
-def preload(providers: tuple[str, ...] = KEYED_PROVIDERS) -> None:
-    """Import what calls to `providers` need, in a process that will be forked. Offline models need nothing."""
-    wanted = [provider for provider in providers if provider in KEYED_PROVIDERS]
+def preload(names: Sequence[str] | None = None) -> None:
+    """Import what calls to these providers need (default: all), in a process that will be forked."""
+    wanted = [name for name in providers() if names is None or name in names]
     if wanted:
         sdk(wanted[0]).preload(wanted)
 

@@ -12,9 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentos.keys.leases import (
+from agentos.keys.leases import Lease
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.errors import ModelNameError
+from agentos.llm.structured import OutputSchema
+from agentos.llm.types import Completion, Message, Outcome, Request
+from agentos.processes.children import ChildResult, kill_with_variable, run_child
+from agentos.providers.evidence import (
     Evidence,
-    Lease,
     Overloaded,
     RateLimited,
     Rejected,
@@ -23,11 +28,6 @@ from agentos.keys.leases import (
     TransportFailed,
     Usage,
 )
-from agentos.llm.cancellation import Cancellation
-from agentos.llm.errors import ModelNameError
-from agentos.llm.structured import OutputSchema
-from agentos.llm.types import Completion, Message, Outcome, Request
-from agentos.processes.children import ChildResult, kill_with_variable, run_child
 
 _CALL_MARK = "AGENTOS_CLI_CALL"
 """Marks every process of one call, so that cancelling finds those that left the group too."""

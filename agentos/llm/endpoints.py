@@ -8,17 +8,13 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from agentos.errors import UsageError
+from agentos.providers.provider import base_url_variable
 from agentos.settings import FILE_NAME
-
-
-def endpoint_variable(provider: str) -> str:
-    """The environment variable for a provider's base URL."""
-    return f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL"
 
 
 def unconfirmed_urls(urls: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Base URLs that only a project's file names. Whoever wrote that file would get the user's keys."""
-    return {provider: url for provider, url in urls.items() if environ.get(endpoint_variable(provider)) != url}
+    return {provider: url for provider, url in urls.items() if environ.get(base_url_variable(provider)) != url}
 
 
 def refuse_unconfirmed(urls: Mapping[str, str], providers: Collection[str]) -> None:
@@ -27,7 +23,7 @@ def refuse_unconfirmed(urls: Mapping[str, str], providers: Collection[str]) -> N
         if provider in providers and not is_on_this_machine(url):
             raise UsageError(
                 f"{FILE_NAME} would send your {provider} keys to {url}. If you trust that place, say so: "
-                f"export {endpoint_variable(provider)}={shlex.quote(url)}"
+                f"export {base_url_variable(provider)}={shlex.quote(url)}"
             )
 
 

@@ -11,10 +11,16 @@ from typing import Any, assert_never
 
 from agentos.errors import UsageError
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.leases import (
+from agentos.keys.leases import Lease
+from agentos.keys.memory import LimitMemory
+from agentos.keys.overview import fingerprints
+from agentos.keys.pool import KeyPool
+from agentos.llm.calls import sdk
+from agentos.llm.cancellation import Cancellation
+from agentos.llm.types import Message, ModelName, Outcome, Request
+from agentos.providers.evidence import (
     Abandoned,
     Evidence,
-    Lease,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -23,18 +29,8 @@ from agentos.keys.leases import (
     Succeeded,
     TransportFailed,
 )
-from agentos.keys.memory import LimitMemory
-from agentos.keys.overview import fingerprints
-from agentos.keys.pool import KeyPool
-from agentos.llm.calls import sdk
-from agentos.llm.cancellation import Cancellation
-from agentos.llm.types import KEYED_PROVIDERS, Message, ModelName, Outcome, Request
+from agentos.providers.registry import providers
 
-CHEAP_MODELS = {
-    "google": "gemini-2.5-flash-lite",
-    "openai": "gpt-4.1-nano",
-    "anthropic": "claude-haiku-4-5",
-}
 _AT_ONCE = 8
 _TIMEOUT_SECONDS = 30.0
 _MOST_OUTPUT_TOKENS = 16
@@ -74,10 +70,10 @@ def check_keys(
 
 
 def _models(given: Sequence[str]) -> dict[str, ModelName]:
-    models = {provider: ModelName(provider, model) for provider, model in CHEAP_MODELS.items()}
+    models = {each.name: ModelName(each.name, each.check_model) for each in providers().values()}
     for text in given:
         name = ModelName.parse(text)
-        if name.provider not in KEYED_PROVIDERS:
+        if name.provider not in models:
             raise UsageError(f"--model {text!r}: {name.provider} has no keys to check.")
         models[name.provider] = name
     return models

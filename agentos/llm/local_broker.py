@@ -11,10 +11,11 @@ from datetime import datetime
 
 from agentos.errors import NoUsableKeyError, QuotaGoneError
 from agentos.keys.credentials import CredentialSet, fingerprint, load_credentials, load_salt
-from agentos.keys.leases import Abandoned, Evidence, Lease, QuotaSpent, RateLimited, Rejected
+from agentos.keys.leases import Lease
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllLimited, Grant, KeyPool, NoneValid
 from agentos.llm.cli_login import with_cli_login
+from agentos.providers.evidence import Abandoned, Evidence, QuotaSpent, RateLimited, Rejected
 
 MAX_WAIT_SECONDS = 15 * 60.0
 """A script has nobody who watches it wait: a limit that ends later than this is an error."""

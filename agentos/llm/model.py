@@ -6,21 +6,13 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from agentos.keys.leases import (
-    Abandoned,
-    Evidence,
-    Lease,
-    LeaseBroker,
-    QuotaSpent,
-    Rejected,
-    RequestFailed,
-    TransportFailed,
-)
+from agentos.keys.leases import Lease, LeaseBroker
 from agentos.llm import pricing
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure
 from agentos.llm.types import Completion, Outcome, Request
+from agentos.providers.evidence import Abandoned, Evidence, QuotaSpent, Rejected, RequestFailed, TransportFailed
 from agentos.text.words import one_line
 
 Attempt = Callable[[Lease], Outcome]

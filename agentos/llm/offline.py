@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentos.keys.leases import Usage
 from agentos.llm import pricing, settings
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.schema_example import minimal_value
 from agentos.llm.types import Completion, Request
+from agentos.providers.evidence import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from agentos.llm.types import ModelName
+from agentos.llm.types import KEYLESS, ModelName
 
 _CHARACTERS_PER_TOKEN = 4
-_FREE_PROVIDERS = ("offline", "recorded")
 
 
 def estimate_tokens(text: str) -> int:
@@ -18,7 +17,7 @@ def estimate_tokens(text: str) -> int:
 def cost_usd(model: str, *, input_tokens: int, output_tokens: int) -> float | None:
     """The price of a call in US dollars, or None when the model's price is not known."""
     name = ModelName.parse(model)
-    if name.provider in _FREE_PROVIDERS:
+    if name.provider in KEYLESS:
         return 0.0
     return _price(name, input_tokens, output_tokens) if _has_price(name) else None
 

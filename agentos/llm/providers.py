@@ -28,7 +28,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from agentos.keys.classify import classify, limits_from_headers
-from agentos.keys.leases import Evidence, Lease, RequestFailed, Succeeded, TransportFailed, Usage
+from agentos.keys.leases import Lease
 from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import missing_sdk
@@ -37,6 +37,7 @@ from agentos.llm.settings import provider_settings
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
 from agentos.llm.warm_up import rehearse
+from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
 
 _FILTERED = "the provider's content filter stopped it"
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from agentos.errors import UsageError
 from agentos.files import write_whole
-from agentos.keys.leases import Usage
 from agentos.llm import settings
 from agentos.llm.context import CallPlace
 from agentos.llm.errors import RecordingMissingError
 from agentos.llm.types import Completion, Request
+from agentos.providers.evidence import Usage
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 

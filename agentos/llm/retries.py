@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from agentos.keys.leases import (
+from agentos.llm.types import Outcome
+from agentos.providers.evidence import (
     Abandoned,
     Overloaded,
     QuotaSpent,
@@ -15,7 +16,6 @@ from agentos.keys.leases import (
     Succeeded,
     TransportFailed,
 )
-from agentos.llm.types import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

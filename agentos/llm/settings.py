@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentos.errors import UsageError
+from agentos.providers.provider import base_url_variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ def default_model() -> str | None:
 
 def provider_settings(provider: str) -> ProviderSettings:
     """How to reach a provider: the environment wins over what was configured, as for every setting."""
-    base_url = os.environ.get(f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL")
+    base_url = os.environ.get(base_url_variable(provider))
     if base_url:
         return ProviderSettings(base_url=base_url)
     return _configured.providers.get(provider, ProviderSettings())

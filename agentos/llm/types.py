@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from agentos.errors import UsageError
-from agentos.keys.leases import Evidence, Usage
 from agentos.llm.errors import ModelNameError
+from agentos.providers.evidence import Evidence, Usage
+from agentos.providers.registry import providers
 
 OutputT = TypeVar("OutputT")
 Role = Literal["user", "assistant"]
 
-KEYED_PROVIDERS = ("google", "openai", "anthropic")
-PROVIDERS = (*KEYED_PROVIDERS, "cli", "offline", "recorded")
+KEYLESS = ("offline", "recorded")
+"""Models that answer without a provider: no key, no network, no price."""
+CODING_CLI = "cli"
+"""A coding CLI in the place of a provider: it has a login instead of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,12 @@ class ModelName:
     def parse(cls, text: str) -> ModelName:
         """Read a name as the user wrote it; `offline` and `recorded` need no model part."""
         provider, _, model = text.partition(":")
-        if provider not in PROVIDERS:
-            known = ", ".join(PROVIDERS)
-            raise ModelNameError(f"Unknown model '{text}': write provider:model with a provider of {known}.")
-        if not model and provider not in ("offline", "recorded"):
+        known = (*providers(), CODING_CLI, *KEYLESS)
+        if provider not in known:
+            raise ModelNameError(
+                f"Unknown model '{text}': write provider:model with a provider of {', '.join(known)}."
+            )
+        if not model and provider not in KEYLESS:
             raise ModelNameError(f"Model '{text}' names no model: write {provider}:<model>.")
         return cls(provider, model)
 

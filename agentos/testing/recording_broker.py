@@ -6,7 +6,8 @@ import threading
 from collections.abc import Mapping
 
 from agentos.errors import NoUsableKeyError
-from agentos.keys.leases import Evidence, Lease, QuotaSpent, RateLimited, Rejected
+from agentos.keys.leases import Lease
+from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected
 
 
 class RecordingBroker:

@@ -20,7 +20,9 @@ from typing_extensions import TypedDict
 
 from agentos import llm
 from agentos.errors import AgentosError, NoUsableKeyError, UsageError
-from agentos.keys.leases import (
+from agentos.llm import http_client, model
+from agentos.llm.retries import RetryPolicy
+from agentos.providers.evidence import (
     Abandoned,
     Overloaded,
     QuotaSpent,
@@ -30,8 +32,6 @@ from agentos.keys.leases import (
     Succeeded,
     TransportFailed,
 )
-from agentos.llm import http_client, model
-from agentos.llm.retries import RetryPolicy
 from agentos.testing.provider_formats import FORMATS, PROVIDERS, Seen
 from agentos.testing.provider_server import Key, LimitRule, ProviderServer, Step
 from agentos.testing.recording_broker import RecordingBroker

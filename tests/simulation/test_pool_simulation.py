@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentos.keys.leases import (
+from agentos.keys.pool import AllLimited, Grant, KeyPool, KeySpec
+from agentos.providers.evidence import (
     Abandoned,
     Evidence,
     LearnedLimit,
@@ -25,7 +26,6 @@ from agentos.keys.leases import (
     TransportFailed,
     Usage,
 )
-from agentos.keys.pool import AllLimited, Grant, KeyPool, KeySpec
 
 START = 1_780_000_000.0
 MINUTE = 60.0

@@ -88,6 +88,7 @@ ROOMS = (
     "settings",
     "outputs",
     "records",
+    "providers",
     "keys",
     "llm",
     "engine",

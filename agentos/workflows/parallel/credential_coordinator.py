@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from agentos.events import Event, KeyCoolingDown, Listener, PoolExhausted, PoolResumed
-from agentos.keys.leases import Abandoned, Evidence, RateLimited, Succeeded
 from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyPool, KeySpec
+from agentos.providers.evidence import Abandoned, Evidence, RateLimited, Succeeded
 
 DEFAULT_BACKOFF_SECONDS = 60.0
 LONGEST_SLEEP_SECONDS = 60.0

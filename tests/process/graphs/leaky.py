@@ -18,8 +18,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
 from agentos import outputs
-from agentos.keys.leases import Abandoned
 from agentos.llm import current_broker, generate
+from agentos.providers.evidence import Abandoned
 
 MODEL = "google:gemini-2.5-flash"
 

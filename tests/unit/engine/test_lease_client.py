@@ -17,8 +17,9 @@ from agentos.engine.messages import (
     UpMessage,
 )
 from agentos.errors import AgentosError, BudgetReachedError, NoUsableKeyError
-from agentos.keys.leases import Lease, Succeeded
+from agentos.keys.leases import Lease
 from agentos.llm.errors import CallCancelledError
+from agentos.providers.evidence import Succeeded
 
 DEADLINE_SECONDS = 30.0
 SECRET = "AIzaSyUnitTestSecret0123456789"

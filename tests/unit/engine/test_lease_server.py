@@ -22,9 +22,9 @@ from agentos.events import Event, ParallelismChanged, Warned
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
-from agentos.keys.leases import Evidence, QuotaSpent, Rejected, Succeeded, Usage
 from agentos.keys.service import KeyService
 from agentos.keys.wire import evidence_to_data
+from agentos.providers.evidence import Evidence, QuotaSpent, Rejected, Succeeded, Usage
 
 
 class Run:

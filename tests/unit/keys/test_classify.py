@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentos.keys.classify import classify, limits_from_headers
-from agentos.keys.leases import (
+from agentos.providers.evidence import (
     Evidence,
     LearnedLimit,
     Overloaded,

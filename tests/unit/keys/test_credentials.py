@@ -12,7 +12,6 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.files import write_private
-from agentos.keys import credentials as credentials_module
 from agentos.keys.credentials import (
     CredentialSet,
     add_credential,
@@ -23,6 +22,7 @@ from agentos.keys.credentials import (
 )
 from agentos.keys.pool import KeySpec
 from agentos.paths import credentials_path
+from agentos.providers.registry import key_variables
 
 SECRET = "SENTINEL-abcdefgh"
 
@@ -105,7 +105,7 @@ def test_the_same_secret_in_two_variables_is_one_key_and_two_secrets_are_two(pat
 
 
 def test_the_environment_is_read_by_default(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in credentials_module.PLAIN_VARIABLES:
+    for variable in key_variables():
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     assert load_credentials().secrets == {"env-openai": SECRET}

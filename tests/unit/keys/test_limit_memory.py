@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from agentos.keys.credentials import fingerprint
-from agentos.keys.leases import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool, KeySpec
 from agentos.paths import key_limits_path as limits_path
+from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
 
 NOW = 1_780_000_000.0
 SALT = b"0123456789abcdef"

@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pytest
 
 from agentos.keys import quota as quota_module
-from agentos.keys.leases import (
+from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeySpec, NoneValid
+from agentos.keys.quota import next_day_reset
+from agentos.providers.evidence import (
     Abandoned,
     Evidence,
     LearnedLimit,
@@ -25,8 +27,6 @@ from agentos.keys.leases import (
     TransportFailed,
     Usage,
 )
-from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeySpec, NoneValid
-from agentos.keys.quota import next_day_reset
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 HOUR = 3_600.0

@@ -12,9 +12,9 @@ from agentos.events import BudgetNoticed, Event, KeyCoolingDown, PoolExhausted, 
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
-from agentos.keys.leases import Abandoned, QuotaSpent, RateLimited, Rejected, Succeeded, Usage
 from agentos.keys.memory import LimitMemory
 from agentos.keys.service import BRIEF_WAIT_SECONDS, Ask, Granted, KeyService, Refused
+from agentos.providers.evidence import Abandoned, QuotaSpent, RateLimited, Rejected, Succeeded, Usage
 
 START = 1_800_000_000.0
 

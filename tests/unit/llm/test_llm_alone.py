@@ -13,10 +13,11 @@ from agentos import llm
 from agentos.errors import NoUsableKeyError, QuotaGoneError
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
-from agentos.keys.leases import Abandoned, Lease, QuotaSpent, Rejected, Succeeded
+from agentos.keys.leases import Lease
 from agentos.llm import local_broker as alone
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.local_broker import OwnBroker
+from agentos.providers.evidence import Abandoned, QuotaSpent, Rejected, Succeeded
 from agentos.testing.provider_server import Key, ProviderServer, Step
 
 GEMINI = {"provider": "google", "model": "m"}

@@ -16,7 +16,9 @@ import pytest
 
 from agentos import llm
 from agentos.errors import NoUsableKeyError, UsageError
-from agentos.keys.leases import (
+from agentos.llm import model
+from agentos.llm.retries import RetryPolicy
+from agentos.providers.evidence import (
     Abandoned,
     Overloaded,
     RateLimited,
@@ -25,8 +27,6 @@ from agentos.keys.leases import (
     Succeeded,
     TransportFailed,
 )
-from agentos.llm import model
-from agentos.llm.retries import RetryPolicy
 from agentos.testing.recording_broker import RecordingBroker
 
 FAKE = """#!{python}

@@ -13,7 +13,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from agentos import llm
-from agentos.keys.leases import (
+from agentos.llm import pricing
+from agentos.llm import settings as llm_settings
+from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure, backoff_seconds
+from agentos.llm.schema_example import minimal_value
+from agentos.llm.settings import LlmSettings, ProviderSettings
+from agentos.llm.types import Outcome, add_usage
+from agentos.providers.evidence import (
     Abandoned,
     Evidence,
     Overloaded,
@@ -24,12 +30,6 @@ from agentos.keys.leases import (
     TransportFailed,
     Usage,
 )
-from agentos.llm import pricing
-from agentos.llm import settings as llm_settings
-from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure, backoff_seconds
-from agentos.llm.schema_example import minimal_value
-from agentos.llm.settings import LlmSettings, ProviderSettings
-from agentos.llm.types import Outcome, add_usage
 
 POLICY = RetryPolicy()
 

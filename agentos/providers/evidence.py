@@ -1,0 +1,90 @@
+"""What a call showed of its key, its quota and the provider: data only, no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a call consumed. `cost_usd` is None when the model's price is not known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedLimit:
+    """A limit the provider told us: at most `value` of `what` in each `window_seconds`."""
+
+    what: str
+    """'requests' or 'tokens'."""
+    value: int
+    window_seconds: float
+    remaining: int | None = None
+    resets_in_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succeeded:
+    """The provider answered."""
+
+    usage: Usage = Usage()
+    limits: tuple[LearnedLimit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimited:
+    """A short throttle of (group, model): wait `retry_after_seconds`, or back off if the provider did not say."""
+
+    retry_after_seconds: float | None = None
+    limits: tuple[LearnedLimit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaSpent:
+    """The (group, model) is out for the day, or for good: waiting seconds does not help."""
+
+    resets_in_seconds: float | None = None
+    """When the provider said so; None means its day decides."""
+    never_resets: bool = False
+    """`limit: 0`, no credit, spend limit: only the user can lift it."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The key itself is not accepted: invalid, expired, leaked, suspended, without permission."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overloaded:
+    """The provider is busy. Marks no key."""
+
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportFailed:
+    """No answer: connection refused, reset or timed out. Marks no key."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFailed:
+    """The request itself is wrong, whichever key sends it: never retried."""
+
+    status: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandoned:
+    """The call was cancelled or its holder died before an answer came. Marks no key."""
+
+
+Evidence = Succeeded | RateLimited | QuotaSpent | Rejected | Overloaded | TransportFailed | RequestFailed | Abandoned
