@@ -17,7 +17,6 @@ from agentos.engine.plan import Plan, make_plan
 from agentos.errors import NoUsableKeyError, UsageError
 from agentos.events import Listener
 from agentos.keys.credentials import load_credentials
-from agentos.llm.types import ModelName
 from agentos.processes import host
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Settings, load_settings
@@ -187,6 +186,8 @@ def launch(prepared: Prepared, listener: Listener | None = None) -> int:
 
 def choose_models(settings: Settings) -> tuple[str, str]:
     """Drafter and reviewer: as chosen, else by the keys at hand. Raises NoUsableKeyError before anything starts."""
+    from agentos.llm.types import ModelName  # noqa: PLC0415  A dry run needs no model.
+
     with_keys = {spec.provider for spec in load_credentials().specs}
     drafter = settings.models.drafter or default_model(with_keys)
     reviewer = settings.models.reviewer or drafter

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Pace, Receipt
 from agentos.providers.evidence import QuotaSpent, RateLimited
+from agentos.providers.registry import providers
 
 BACKOFF_BASE_SECONDS = 2.0
 BACKOFF_CAP_SECONDS = 300.0
@@ -31,18 +32,19 @@ class LimitKind(Enum):
 
 
 @lru_cache(maxsize=8)
-def _day_zone(provider: str) -> tzinfo:
-    if provider != "google":
+def _day_zone(name: str) -> tzinfo:
+    provider = providers().get(name)
+    if provider is None:
         return UTC
     try:
-        return ZoneInfo("America/Los_Angeles")
+        return ZoneInfo(provider.day_zone)
     except ZoneInfoNotFoundError:
-        # Without a time zone database: Pacific standard time resets at or after the real midnight, never before.
-        return timezone(timedelta(hours=-8))
+        # Without a time zone database: standard time resets at or after the real midnight, never before.
+        return timezone(timedelta(hours=provider.day_offset_hours))
 
 
 def next_day_reset(provider: str, wall_now: float) -> float:
-    """The next instant the provider's day begins: Google's at midnight in California, others' at midnight UTC."""
+    """The next instant the provider's day begins: at midnight in its own time zone, or UTC."""
     zone = _day_zone(provider)
     tomorrow = datetime.fromtimestamp(wall_now, zone).date() + timedelta(days=1)
     return datetime.combine(tomorrow, time.min, zone).timestamp()

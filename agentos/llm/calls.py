@@ -206,7 +206,7 @@ def _asker(request: Request, place: CallPlace, schema: OutputSchema | None, canc
 def sdk(provider: str) -> ModuleType:
     """The module that talks to providers. Imported on first use: it loads the SDK machinery."""
     try:
-        return import_module("agentos.llm.providers")
+        return import_module("agentos.llm.sdk")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("agentos"):
             raise
@@ -238,6 +238,6 @@ def preload(names: Sequence[str] | None = None) -> None:
 
 def close() -> None:
     """Close the connections this process keeps for its next calls, if it made any."""
-    sdk = sys.modules.get("agentos.llm.providers")
+    sdk = sys.modules.get("agentos.llm.sdk")
     if sdk is not None:
         sdk.close()

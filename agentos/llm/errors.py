@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentos.errors import AgentosError, ExitCode, UsageError
+from agentos.providers.registry import providers
 
 
 class ProviderUnavailableError(AgentosError):
@@ -33,4 +34,5 @@ class ModelNameError(UsageError):
 
 def missing_sdk(provider: str) -> UsageError:
     """A provider whose optional packages are not installed."""
-    return UsageError(f"The SDK for {provider} is not installed: pip install 'agentos[{provider}]'.")
+    extra = providers()[provider].extra
+    return UsageError(f"The SDK for {provider} is not installed: pip install 'agentos[{extra}]'.")

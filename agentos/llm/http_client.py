@@ -5,7 +5,6 @@ SDK objects hold a placeholder instead of a key, so nothing they keep, log or ra
 
 from __future__ import annotations
 
-import json
 import ssl
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 import httpx2
 
 from agentos.llm import settings
+from agentos.providers.registry import providers
 
 PLACEHOLDER_KEY = "key-is-added-on-the-wire"
 _CONNECT_SECONDS = 10.0
@@ -85,38 +85,5 @@ def _simulated_answer(provider: str, request: httpx2.Request) -> httpx2.Response
     if _has_simulated or not settings.simulates_429():
         return None
     _has_simulated = True
-    headers, body = _RATE_LIMITS[provider]
-    return httpx2.Response(429, headers=headers, content=json.dumps(body).encode(), request=request)
-
-
-_RATE_LIMITS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
-    "google": (
-        {"content-type": "application/json"},
-        {
-            "error": {
-                "code": 429,
-                "status": "RESOURCE_EXHAUSTED",
-                "message": "Simulated by AGENTOS_SIMULATE_429.",
-                "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}],
-            }
-        },
-    ),
-    "openai": (
-        {"content-type": "application/json", "retry-after": "1"},
-        {
-            "error": {
-                "message": "Simulated by AGENTOS_SIMULATE_429.",
-                "type": "requests",
-                "param": None,
-                "code": "rate_limit_exceeded",
-            }
-        },
-    ),
-    "anthropic": (
-        {"content-type": "application/json", "retry-after": "1"},
-        {
-            "type": "error",
-            "error": {"type": "rate_limit_error", "message": "Simulated by AGENTOS_SIMULATE_429."},
-        },
-    ),
-}
+    headers, content = providers()[provider].sample_rate_limit.encoded()
+    return httpx2.Response(429, headers=headers, content=content, request=request)

@@ -2,30 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agentos.providers.evidence import Evidence, LearnedLimit
+from agentos.providers.replies import ErrorReply
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class SampleReply:
+    """A reply as the provider sends it, for calls that never leave this machine."""
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    events: Sequence[Mapping[str, Any]] = ()
+    """A stream of these instead of a body."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def encoded(self) -> tuple[dict[str, str], bytes]:
+        """Headers and content."""
+        content_type, text = "application/json", json.dumps(self.body)
+        if self.events:
+            content_type = "text/event-stream"
+            text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in self.events)
+        return {**self.headers, "content-type": content_type}, text.encode()
+
+
+def tells_no_limits(headers: Mapping[str, str], now: float | None) -> tuple[LearnedLimit, ...]:
+    return ()
+
+
+def claims_no_errors(error: Mapping[str, Any]) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider of models that are called with a key."""
+    """A provider of models that are called with a key.
+
+    Keys never reach an SDK: it is given a placeholder, and the HTTP client writes the leased key over it on the wire.
+    """
 
     name: str
     """As in `provider:model` and `agentos keys add --provider`."""
     rank: int = 100
     """Place in lists; with keys of several providers and no model chosen, the first one's default model is used."""
+    extra: str
+    """What to install: `pip install 'agentos[extra]'`."""
     key_variables: tuple[str, ...]
     """Environment variables a key is read from when credentials.toml has none of this provider."""
+    base_url: str | None = None
+    """Where calls go unless the user names another address; None leaves it to the SDK."""
     default_model: str
     check_model: str
     """A cheap one, for `agentos keys check`."""
     quota_owner: str
     """What the provider counts quota by: keys of one such owner belong to one group."""
+    day_zone: str = "UTC"
+    """Where the midnight is at which a daily quota is whole again."""
+    day_offset_hours: int = 0
+    """The zone's standard time, for machines without a time zone database."""
 
-    @property
-    def base_url_variable(self) -> str:
-        """The environment variable that sends calls to another address."""
-        return base_url_variable(self.name)
+    connect: Callable[[str, str | None, httpx2.AsyncClient], Any]
+    """(placeholder key, base URL, HTTP client) to the SDK's client. Imports the SDK; opens no connection."""
+    build_model: Callable[[str, Any], Model]
+    """(model, SDK client) to a model that can be asked."""
+
+    read_error: Callable[[ErrorReply], Evidence]
+    """What a failed reply says, by its fields and never by what its text contains."""
+    read_limits: Callable[[Mapping[str, str], float | None], tuple[LearnedLimit, ...]] = tells_no_limits
+    """(headers in lower case, the time) to the limits that a good or bad reply tells."""
+    is_own_error: Callable[[Mapping[str, Any]], bool] = claims_no_errors
+    """Whether an error object is this provider's, though it came through another's endpoint."""
+
+    sample_answer: SampleReply
+    """An answer to any request, to warm up the SDK."""
+    sample_rate_limit: SampleReply
+    """A refusal to try again in a second, for AGENTOS_SIMULATE_429."""
 
 
 def base_url_variable(provider: str) -> str:
+    """The environment variable that sends a provider's calls to another address."""
     return f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL"

@@ -74,6 +74,13 @@ PURE_MODULES = (
     "agentos.keys.quota",
     "agentos.keys.groups",
     "agentos.keys.budget",
+    "agentos.providers.anthropic",
+    "agentos.providers.classify",
+    "agentos.providers.evidence",
+    "agentos.providers.google",
+    "agentos.providers.openai",
+    "agentos.providers.provider",
+    "agentos.providers.replies",
 )
 
 ROOMS = (

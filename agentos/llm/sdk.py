@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import httpx2
@@ -27,7 +27,6 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from agentos.keys.classify import classify, limits_from_headers
 from agentos.keys.leases import Lease
 from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
@@ -36,8 +35,11 @@ from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, curr
 from agentos.llm.settings import provider_settings
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
-from agentos.llm.warm_up import rehearse
+from agentos.llm.warm_up import warm_up
+from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
+from agentos.providers.provider import Provider
+from agentos.providers.registry import providers
 
 _FILTERED = "the provider's content filter stopped it"
 
@@ -183,31 +185,37 @@ class _Clients:
         self.may_have_connections = False
         self._http: KeyedClient | None = None
         self._models: dict[tuple[ModelName, str | None], Model] = {}
-        self._providers: dict[tuple[str, str | None], Any] = {}
+        self._sdk_clients: dict[tuple[str, str | None], Any] = {}
 
     def model(self, name: ModelName) -> Model:
-        base_url = provider_settings(name.provider).base_url
-        key = (name, base_url)
+        provider = providers()[name.provider]
+        key = (name, _base_url(provider))
         if key not in self._models:
-            self._models[key] = _MODEL_BUILDERS[name.provider](name.model, self.provider(name.provider, base_url))
+            self._models[key] = provider.build_model(name.model, self.sdk_client(provider))
         return self._models[key]
 
-    def provider(self, provider: str, base_url: str | None) -> Any:
-        key = (provider, base_url)
-        if key not in self._providers:
+    def sdk_client(self, provider: Provider) -> Any:
+        base_url = _base_url(provider)
+        key = (provider.name, base_url)
+        if key not in self._sdk_clients:
             self._http = self._http or new_client()
             try:
-                self._providers[key] = _PROVIDER_BUILDERS[provider](base_url, self._http)
+                self._sdk_clients[key] = provider.connect(PLACEHOLDER_KEY, base_url, self._http)
             except ImportError:
-                raise missing_sdk(provider) from None
-        return self._providers[key]
+                raise missing_sdk(provider.name) from None
+        return self._sdk_clients[key]
 
     async def close(self) -> None:
         http, self._http = self._http, None
         self._models.clear()
-        self._providers.clear()
+        self._sdk_clients.clear()
         if http is not None:
             await http.aclose()
+
+
+def _base_url(provider: Provider) -> str | None:
+    """As the user says, else as the provider's record says; None leaves it to the SDK."""
+    return provider_settings(provider.name).base_url or provider.base_url
 
 
 _clients = _Clients()
@@ -229,67 +237,16 @@ def close() -> None:
     loop.call_loop.stop(_clients.close())
 
 
-def preload(providers: Sequence[str]) -> None:
+def preload(names: Sequence[str]) -> None:
     """Import SDKs and build their clients in a process that will be forked: no connection, no thread."""
-    for provider in providers:
-        if provider in _PROVIDER_BUILDERS:
-            _clients.provider(provider, provider_settings(provider).base_url)
-            rehearse(provider, _ask_rehearsal)
+    for name in names:
+        provider = providers()[name]
+        _clients.sdk_client(provider)
+        warm_up(provider, _ask_and_read)
 
 
-async def _ask_rehearsal(request: Request, schema: OutputSchema, client: httpx2.AsyncClient) -> None:
-    name = request.model
-    model = _MODEL_BUILDERS[name.provider](name.model, _PROVIDER_BUILDERS[name.provider](None, client))
+async def _ask_and_read(request: Request, schema: OutputSchema, http: httpx2.AsyncClient) -> None:
+    provider = providers()[request.model.provider]
+    model = provider.build_model(request.model.model, provider.connect(PLACEHOLDER_KEY, None, http))
     response = await _ask(model, request, request.messages, schema)
-    _answered(response, name, Exchange(name.provider, secret=""))
-
-
-# The SDKs are imported by the builders, so that a process pays only for the providers it uses.
-
-
-def _google_provider(base_url: str | None, http: httpx2.AsyncClient) -> Any:
-    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
-
-    return GoogleProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
-
-
-def _openai_provider(base_url: str | None, http: httpx2.AsyncClient) -> Any:
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
-
-    return OpenAIProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
-
-
-def _anthropic_provider(base_url: str | None, http: httpx2.AsyncClient) -> Any:
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
-
-    return AnthropicProvider(api_key=PLACEHOLDER_KEY, base_url=base_url, http_client=http)
-
-
-def _google_model(name: str, provider: Any) -> Model:
-    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415
-
-    return GoogleModel(name, provider=provider)
-
-
-def _openai_model(name: str, provider: Any) -> Model:
-    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
-
-    return OpenAIChatModel(name, provider=provider)
-
-
-def _anthropic_model(name: str, provider: Any) -> Model:
-    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
-
-    return AnthropicModel(name, provider=provider)
-
-
-_PROVIDER_BUILDERS: dict[str, Callable[[str | None, httpx2.AsyncClient], Any]] = {
-    "google": _google_provider,
-    "openai": _openai_provider,
-    "anthropic": _anthropic_provider,
-}
-_MODEL_BUILDERS: dict[str, Callable[[str, Any], Model]] = {
-    "google": _google_model,
-    "openai": _openai_model,
-    "anthropic": _anthropic_model,
-}
+    _answered(response, request.model, Exchange(provider.name, secret=""))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentos.keys.classify import classify, limits_from_headers
+from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import (
     Evidence,
     LearnedLimit,
