@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from agentos.sandbox.bubblewrap import Isolation, is_available
+
+NEEDS = {
+    "needs_bubblewrap": (Isolation.BWRAP, "needs bubblewrap (bwrap), and a kernel that lets it make namespaces"),
+    "needs_namespaces": (Isolation.NAMESPACES, "needs unshare, and a kernel that lets it make namespaces"),
+}
+"""Markers of what a test needs beyond Python, git and make."""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow and live tests run when they are asked for, by `-m slow` or `make test-all`."""
@@ -15,3 +23,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if is_left_out else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker, (_, what) in NEEDS.items():
+        config.addinivalue_line("markers", f"{marker}: {what}; skipped where that does not work")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, (isolation, what) in NEEDS.items():
+        if item.get_closest_marker(marker) and not is_available(isolation):
+            pytest.skip(what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
 import os
@@ -85,8 +86,12 @@ def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None
     parser = argparse.ArgumentParser(prog=name)
     parser.add_argument("--version", action="version", version=f"agentos {__version__}")
     add_options(parser)
-    arguments = parse(parser, argv)
-    return guarded(lambda: arguments.handler(arguments))
+
+    def run() -> int:
+        arguments = parse(parser, argv)
+        return int(arguments.handler(arguments))
+
+    return guarded(run)
 
 
 def open_standard_streams() -> None:
@@ -101,25 +106,53 @@ def open_standard_streams() -> None:
 
 
 def guarded(command: Callable[[], int]) -> int:
-    """Run a command; expected errors become one line on stderr and their exit code."""
+    """Run a command to its last byte; expected errors become one line on stderr and their exit code."""
     try:
-        return int(command())
-    except AgentosError as error:
-        sys.stderr.write(f"agentos: error: {error}\n")
-        return int(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        return int(ExitCode.INTERRUPTED)
+        code = _exit_code(command)
+        sys.stdout.flush()
     except BrokenPipeError:
-        # The reader is gone; keep the interpreter from failing once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return int(ExitCode.ITEM_FAILED)
+        code = int(ExitCode.ITEM_FAILED)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" {error.filename}" if error.filename else ""
-        sys.stderr.write(f"agentos: error: cannot write{where}: {error.strerror}\n")
-        return int(ExitCode.ITEM_FAILED)
+        _complain(f"agentos: error: cannot write{where}: {error.strerror}\n")
+        code = int(ExitCode.ITEM_FAILED)
+    _drop_unwritten_output()
+    return code
+
+
+def _exit_code(command: Callable[[], int]) -> int:
+    try:
+        return int(command())
+    except AgentosError as error:
+        _complain(f"agentos: error: {error}\n")
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        _complain("\n")
+        return int(ExitCode.INTERRUPTED)
+    except SystemExit as end:
+        # Help, the version or a usage error: argparse has said what, but perhaps not written it yet.
+        if not isinstance(end.code, int | None):
+            raise
+        return end.code or 0
+
+
+def _complain(text: str) -> None:
+    """Where stderr cannot be written either, the exit code alone tells."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+
+
+def _drop_unwritten_output() -> None:
+    """What could not be written stays in its buffer, and the interpreter would fail over it once more at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ os._exit(code if code >= 0 else 128 - code)
 
 
 class Isolation(Enum):
-    """What stands between a command and the machine."""
+    """What stands between a command and the machine, the strongest first."""
 
     BWRAP = "bwrap"
     NAMESPACES = "unshare"
@@ -281,17 +281,21 @@ def _unshare(*, allow_network: bool) -> list[str]:
     ]
 
 
-@functools.cache
 def strongest_isolation() -> Isolation:
-    """What this machine can do, found out by trying it once."""
-    candidates = (
-        (Isolation.BWRAP, [*_bwrap([], allow_network=False), "--"]),
-        (Isolation.NAMESPACES, _unshare(allow_network=False)),
-    )
-    for isolation, prefix in candidates:
-        if _works([*prefix, "true"]):
-            return isolation
-    return Isolation.NONE
+    """The best that this machine can do."""
+    return next(isolation for isolation in Isolation if is_available(isolation))
+
+
+@functools.cache
+def is_available(isolation: Isolation) -> bool:
+    """Whether this machine can do it, found out by trying it once."""
+    match isolation:
+        case Isolation.BWRAP:
+            return _works([*_bwrap([], allow_network=False), "--", "true"])
+        case Isolation.NAMESPACES:
+            return _works([*_unshare(allow_network=False), "true"])
+        case Isolation.NONE:
+            return True
 
 
 def _works(argv: list[str]) -> bool:

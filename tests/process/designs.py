@@ -1,7 +1,8 @@
-"""A sandbox with approved designs: a small git project, nine designs, and the recorded answers of their models.
+"""A sandbox with approved designs: a small git project, ten designs, and the recorded answers of their models.
 
 1 is plain; 2 needs three rounds; 3 stagnates; 4 and 5 change the same file; 6 builds on 1; 7's model tries to write
-outside the worktree and to read a key; 8's test plan is revised once; 9 was edited after its approval.
+outside the worktree and looks for a key in its environment; 8's test plan is revised once; 9 was edited after its
+approval; 10's model looks for a key in files and other processes, which only bubblewrap hides.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ class Designs(Sandbox):
 
     def file_on(self, item_id: str, path: str) -> str:
         return self.git("show", f"agentos/{item_id}:{path}")
+
+    def test_report(self, item_id: str) -> str:
+        return self.file_on(item_id, f"docs/reports/{item_id}/test-report.md")
 
     def implement(self, *arguments: str, seconds: float = SECONDS, **choices: Any) -> Finished:
         return self.start_implement(*arguments, **choices).wait(seconds)
@@ -250,29 +254,22 @@ def _spread(designs: Designs) -> None:
 def _thief(designs: Designs) -> None:
     path = "tally/peek.py"
     outside = designs.root / "escaped.txt"
-    key_file = designs.home / "credentials.toml"
-    code = f"""
+    code = """
 import os
-from pathlib import Path
 
 
 def peek():
-    texts = [*os.environ.values()]
-    for place in ("{key_file}", "/proc/1/environ", f"/proc/{{os.getppid()}}/environ"):
-        try:
-            texts.append(Path(place).read_bytes().decode(errors="replace"))
-        except OSError:
-            pass
-    return [text for text in texts if "nobodys-business" in text]
+    return [text for text in os.environ.values() if "nobodys-business" in text]
 """
     designs.sample(
         7,
         "peek() finds nothing",
         path,
-        "from tally.peek import peek\n\n\ndef test_010_nothing_is_found():\n    assert peek() == []",
+        PEEK_TEST,
         create(path, code) + create("../../../escaped.txt", "out") + create(str(outside), "out"),
         create(path, code),
     )
+    key_file = _hide_key(designs)
     # A design that lists files elsewhere: they must not become part of a prompt.
     designs.design(
         7,
@@ -285,10 +282,37 @@ def peek():
         ],
         ["peek() finds nothing"],
     )
-    # What the code looks for is there to be found: by anyone who may read it.
+
+
+def _burglar(designs: Designs) -> None:
+    path = "tally/peek.py"
+    code = f"""
+import os
+from pathlib import Path
+
+
+def peek():
+    texts = []
+    for place in ("{_hide_key(designs)}", "/proc/1/environ", f"/proc/{{os.getppid()}}/environ"):
+        try:
+            texts.append(Path(place).read_bytes().decode(errors="replace"))
+        except OSError:
+            pass
+    return [text for text in texts if "nobodys-business" in text]
+"""
+    designs.sample(10, "peek() finds nothing", path, PEEK_TEST, create(path, code))
+
+
+PEEK_TEST = "from tally.peek import peek\n\n\ndef test_010_nothing_is_found():\n    assert peek() == []"
+
+
+def _hide_key(designs: Designs) -> Path:
+    """A key that is there to be found, by anyone who may read it."""
+    key_file = designs.home / "credentials.toml"
     key_file.parent.mkdir(parents=True, exist_ok=True)
     key_file.write_text(f'[[key]]\nname = "one"\nprovider = "openai"\nsecret = "{SECRET}"\n')
     key_file.chmod(0o600)
+    return key_file
 
 
 def _clamp(designs: Designs) -> None:
@@ -332,6 +356,7 @@ _SAMPLES = {
     7: _thief,
     8: _clamp,
     9: _edited,
+    10: _burglar,
 }
 _LLD = """# {number} - Feature: {title}
 

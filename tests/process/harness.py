@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 AGENTOS = Path(sys.executable).with_name("agentos")
 DEADLINE_SECONDS = 45.0
 """Far more than anything here takes on an idle machine; a loaded one gets its time."""
+_NOT_PASSED_ON = ("COLUMNS", "LINES", "PYTHONUNBUFFERED")
+"""A test runner's idea of a window and of buffers is not what a command in a pipe has."""
 _GRAPHS_DIR = Path(__file__).parent / "graphs"
 _T = TypeVar("_T")
 Record = dict[str, Any]
@@ -179,8 +181,7 @@ class Sandbox:
         self.project.mkdir(parents=True)
         shutil.copytree(_GRAPHS_DIR, self.project / "graphs", ignore=shutil.ignore_patterns("__pycache__"))
         self.environment = {
-            # A test runner's idea of a window (COLUMNS, LINES) is not what a command in a pipe has.
-            **{n: v for n, v in os.environ.items() if not n.startswith("AGENTOS_") and n not in ("COLUMNS", "LINES")},
+            **{n: v for n, v in os.environ.items() if not n.startswith("AGENTOS_") and n not in _NOT_PASSED_ON},
             "AGENTOS_HOME": str(self.home),
             "JOURNAL": str(self.journal),
             "PYTHONDONTWRITEBYTECODE": "1",  # Whatever appears in the project was put there by the command.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -202,13 +203,45 @@ def test_an_answer_that_leaves_the_worktree_is_refused_and_code_finds_no_key(don
     assert SECRET not in finished.stdout + finished.stderr
 
 
+@pytest.mark.needs_bubblewrap
+def test_code_finds_no_key_in_files_or_other_processes_either(designs: Designs) -> None:
+    designs.add(10)
+
+    finished = designs.implement("10")
+
+    assert finished.code == 0, finished.stdout
+    assert "Isolation of this and every other run: bwrap: no network" in designs.test_report("10")
+    assert SECRET not in finished.stdout + finished.stderr
+
+
+def test_without_bubblewrap_designs_are_implemented_and_the_report_says_how_open_the_machine_was(
+    designs: Designs,
+) -> None:
+    designs.add(1)
+
+    finished = designs.implement("1", env={"PATH": path_of("git", "sh", into=designs.root / "bin")})
+
+    assert finished.code == 0, finished.stdout
+    assert "Isolation of this and every other run: none: a time limit" in designs.test_report("1")
+    assert "install bubblewrap" in designs.test_report("1")
+
+
+def path_of(*programs: str, into: Path) -> str:
+    """A PATH that leads to these programs only."""
+    into.mkdir()
+    for program in programs:
+        found = shutil.which(program)
+        assert found, program
+        (into / program).symlink_to(found)
+    return str(into)
+
+
 def test_findings_of_the_plan_review_are_answered_before_tests_are_written(done: tuple[Designs, Finished]) -> None:
     designs, _ = done
 
     nodes = [record["node"] for record in of_type(designs.records(), "node_started", "8")]
     assert nodes[:4] == ["N0_load", "N1_test_plan", "N1_test_plan", "N2_scaffold_tests"]
-    tests = designs.file_on("8", "docs/reports/8/test-report.md")
-    assert "| 020 | Bounds in the wrong order | 1 | passed |" in tests
+    assert "| 020 | Bounds in the wrong order | 1 | passed |" in designs.test_report("8")
 
 
 def test_a_design_that_changed_since_its_approval_is_left_alone_and_refused_by_name(
@@ -353,7 +386,7 @@ def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Des
     finished = designs.implement("1")
 
     assert finished.code == 0, finished.stdout
-    report = designs.file_on("1", "docs/reports/1/test-report.md")
+    report = designs.test_report("1")
     assert "New tests: exit code 1 (`sh check.sh`)" in report
     assert "New tests: exit code 0 (`sh check.sh`)" in report
     assert "Not verified: coverage, since the test command names no report of it (set [implementation] cov" in report
@@ -378,7 +411,7 @@ def test_a_command_of_ones_own_is_held_to_the_coverage_it_reports(designs: Desig
 
     assert finished.code == 0, finished.stdout
     assert "| 1 | tally/stats.py is covered 60 %" in designs.file_on("1", "docs/reports/1/implementation-report.md")
-    report = designs.file_on("1", "docs/reports/1/test-report.md")
+    report = designs.test_report("1")
     assert "Coverage of changed files: 100 %, target 95 %" in report
     assert "`tally/stats.py`: 100 %" in report
     assert "coverage.xml" not in designs.git("ls-tree", "-r", "--name-only", "agentos/1")

@@ -49,13 +49,34 @@ def test_items_from_a_closed_stdin_are_no_items(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-def test_output_that_cannot_be_written_is_said_in_one_line_on_stderr(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_said_in_one_line_on_stderr(sandbox: Sandbox, unbuffered: str) -> None:
+    sandbox.environment["PYTHONUNBUFFERED"] = unbuffered
     sandbox.write_items({"id": "a"})
 
-    for arguments in (sandbox.arguments(), sandbox.arguments("--dry-run"), ["runs"]):
+    for code, arguments in (
+        (130, sandbox.arguments()),  # The run was stopped.
+        (1, sandbox.arguments("--dry-run")),
+        (1, ["runs"]),
+        (1, ["--version"]),
+        (1, ["--help"]),
+    ):
         done = shell(sandbox, f">{FULL}", *arguments)
 
-        assert done.returncode != 0
+        assert done.returncode == code
         [line] = done.stderr.splitlines()
         assert line.startswith("agentos: error: cannot write")
         assert "No space left on device" in line
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_an_error_that_cannot_be_written_is_still_told_by_the_exit_code(sandbox: Sandbox) -> None:
+    done = shell(sandbox, f">{FULL} 2>{FULL}", *sandbox.arguments(items="missing.jsonl"))
+
+    assert done.returncode == 2
+
+
+def test_a_reader_that_leaves_early_hears_no_complaint(sandbox: Sandbox) -> None:
+    done = shell(sandbox, "| true", "--help")
+
+    assert (done.returncode, done.stderr) == (0, "")

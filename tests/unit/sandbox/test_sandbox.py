@@ -8,34 +8,27 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from agentos.errors import UsageError
 from agentos.processes.host import processes_with
-from agentos.sandbox import bubblewrap as sandbox_module
 from agentos.sandbox.bubblewrap import (
     CommandMissingError,
     Isolation,
     Sandbox,
     SandboxResult,
+    is_available,
     sandbox_environment,
     strongest_isolation,
 )
 
-ALL = [
-    pytest.param(
-        isolation, marks=pytest.mark.skipif(not works, reason=f"no {isolation.value} here"), id=isolation.value
-    )
-    for isolation, works in (
-        (Isolation.BWRAP, sandbox_module._works([*sandbox_module._bwrap([], allow_network=False), "--", "true"])),
-        (Isolation.NAMESPACES, sandbox_module._works([*sandbox_module._unshare(allow_network=False), "true"])),
-        (Isolation.NONE, True),
-    )
-]
-WITHOUT_NETWORK = ALL[:2]
+BWRAP = pytest.param(Isolation.BWRAP, marks=pytest.mark.needs_bubblewrap, id="bwrap")
+NAMESPACES = pytest.param(Isolation.NAMESPACES, marks=pytest.mark.needs_namespaces, id="unshare")
+WITHOUT_NETWORK = [BWRAP, NAMESPACES]
+ALL = [*WITHOUT_NETWORK, pytest.param(Isolation.NONE, id="none")]
 
 
 @pytest.fixture
@@ -156,7 +149,7 @@ def test_other_processes_and_their_environment_are_out_of_sight(isolation: Isola
     assert run_python(Sandbox(worktree, isolation), code).output == "False True\n"
 
 
-@pytest.mark.parametrize("isolation", ALL[:1])
+@pytest.mark.parametrize("isolation", [BWRAP])
 def test_outside_of_the_worktree_is_read_only_and_secrets_are_hidden(isolation: Isolation, worktree: Path) -> None:
     base = worktree.parent
     (base / "neighbour.txt").write_text("readable")
@@ -190,7 +183,7 @@ def test_outside_of_the_worktree_is_read_only_and_secrets_are_hidden(isolation: 
     assert (worktree / ".git").read_text() == "gitdir: somewhere\n"
 
 
-@pytest.mark.parametrize("isolation", ALL[:1])
+@pytest.mark.parametrize("isolation", [BWRAP])
 def test_worktree_inside_the_hidden_home_is_still_there(isolation: Isolation, worktree: Path) -> None:
     inner = worktree.parent / "agentos-home" / "worktrees" / "a"
     inner.mkdir(parents=True)
@@ -244,12 +237,33 @@ def test_network_can_be_allowed(isolation: Isolation, worktree: Path) -> None:
     assert Sandbox(worktree, isolation, allow_network=True).run(["true"], timeout_seconds=30).exit_code == 0
 
 
-def test_probe_takes_the_strongest_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    strongest_isolation.cache_clear()
-    monkeypatch.setattr(sandbox_module, "_works", lambda argv: "unshare" in argv[0])
-    assert strongest_isolation() is Isolation.NAMESPACES
-    strongest_isolation.cache_clear()
-    monkeypatch.setattr(sandbox_module, "_works", lambda argv: False)
-    assert strongest_isolation() is Isolation.NONE
-    strongest_isolation.cache_clear()
+@pytest.fixture
+def fresh_probe() -> Iterator[None]:
+    is_available.cache_clear()
+    yield
+    is_available.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_probe")
+@pytest.mark.parametrize(
+    ("programs", "strongest"),
+    [
+        ({"bwrap": 0, "unshare": 0}, Isolation.BWRAP),
+        ({"bwrap": 1, "unshare": 0}, Isolation.NAMESPACES),
+        ({"unshare": 1}, Isolation.NONE),
+        ({}, Isolation.NONE),
+    ],
+)
+def test_probe_takes_the_strongest_that_works(
+    programs: dict[str, int], strongest: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, exit_code in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {exit_code}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert strongest_isolation() is strongest
+
+
+def test_every_isolation_says_what_it_is() -> None:
     assert all(isolation.words().startswith(isolation.value) for isolation in Isolation)
