@@ -47,6 +47,7 @@ class ItemWatch:
         self._clock = ItemClock(loop.now())
         self._heard = loop.now()
         self._is_waiting = False
+        self._was_suspended = False
         self._is_closed = False
         self._time_timer: Timer | None = None
         self._stall_timer: Timer | None = None
@@ -113,29 +114,33 @@ class ItemWatch:
         self._events.timed_out(self._item_id)
 
     def _plan_stall_check(self) -> None:
+        """One heartbeat from now at the latest: a suspension is noticed while it lasts, or is too short to matter."""
+        left = self._heard + self._allowed_silence - self._loop.now()
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         if not self._is_closed:
-            quiet_until = self._heard + self._allowed_silence
-            self._stall_timer = self._loop.after(max(0.0, quiet_until - self._loop.now()), self._check_stall)
+            wait = min(max(0.0, left), self._limits.heartbeat_seconds)
+            self._stall_timer = self._loop.after(wait, self._check_stall)
 
     def _check_stall(self) -> None:
+        was_suspended = self._was_suspended
+        if self._is_resting() or was_suspended:
+            # Silence counts from when it could last have spoken.
+            self._heard = self._loop.now()
         silent = self._loop.now() - self._heard
-        if self._is_resting():
-            # Look again one heartbeat from now.
-            self._heard = self._loop.now() - self._allowed_silence + self._limits.heartbeat_seconds
-        elif silent + _GRAIN_SECONDS >= self._allowed_silence:
+        if silent + _GRAIN_SECONDS >= self._allowed_silence:
             self._events.stalled(self._item_id, silent)
-            return
-        self._plan_stall_check()
+        else:
+            self._plan_stall_check()
 
     def _is_resting(self) -> bool:
         """Suspended by somebody, or unread: its time stands still until it is heard again."""
         if self._events.is_unread():
             return True
-        if not self._is_suspended():
+        was_suspended, self._was_suspended = self._was_suspended, self._is_suspended()
+        if not self._was_suspended:
             return False
-        if not self._clock.is_paused:
-            self._clock.pause(self._heard)
+        self._clock.pause(self._heard)
+        if not was_suspended:
             self._events.suspended(self._item_id)
         return True

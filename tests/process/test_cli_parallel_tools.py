@@ -9,14 +9,13 @@ import re
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from backlog import INVALID_ISSUE, OFFLINE, Author, Backlog, serving, unlabelled
-from harness import Finished, Started, no_process_left
+from harness import STOP_DEADLINE_SECONDS, Finished, Started, no_process_left
 
 TOOLS_DIR = Path(__file__).parents[2] / "tools"
 TOOLS = ("run_requirements_workflow",)
@@ -140,11 +139,9 @@ def test_080_ctrl_c_ends_everything_in_time(backlog: Backlog, tool: ModuleType) 
     slow = {"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"}
     started = start_tool(backlog, tool, "--all", "--parallel", "2", *OFFLINE, env=slow)
     started.wait_for_line(">>> Executing: N1_design")
-    began = time.monotonic()
     started.kill(signal.SIGINT)
-    done = started.wait()
+    done = started.wait(STOP_DEADLINE_SECONDS)
     assert done.code == 130
-    assert time.monotonic() - began < 10.0  # Five are promised; this machine may be busy.
     no_process_left(backlog.home)
 
 

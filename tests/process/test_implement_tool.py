@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from backlog import MODEL, SECRETS, Author, serving
 from designs import RECORDED, Designs, create
-from harness import Finished, Started, no_process_left
+from harness import STOP_DEADLINE_SECONDS, Finished, Started, no_process_left
 from test_cli_parallel_tools import load
 
 TOOL = Path(__file__).parents[2] / "tools/run_implement_from_lld.py"
@@ -107,10 +106,8 @@ def test_080_ctrl_c_ends_everything_in_time_and_the_same_command_goes_on(designs
     designs.add(1)
     started = start(designs, "--all", *RECORDED)
     started.wait_for_line(">>> Executing: N0_load")
-    began = time.monotonic()
     started.kill(signal.SIGINT)
-    assert started.wait().code == 130
-    assert time.monotonic() - began < 10.0  # Five are promised; this machine may be busy.
+    assert started.wait(STOP_DEADLINE_SECONDS).code == 130
     no_process_left(designs.home)
     slow.write_text("def test_slow():\n    pass\n")
     designs.git("commit", "--quiet", "--all", "-m", "A fast test")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import time
 
 import pytest
 from harness import Sandbox, Started, eventually, of_type
@@ -189,15 +188,13 @@ def test_a_killed_holders_key_serves_the_next_waiter_at_once(sandbox: Sandbox) -
         waiter = {"a": "b", "b": "a"}[holder]
         victim = _asking_pid(sandbox, holder)
         _asking_pid(sandbox, waiter)
-        killed_at = time.monotonic()
         os.kill(victim, signal.SIGKILL)
+        # Within the deadline: a key that came back only with the item's time limit would take half an hour.
         eventually(lambda: server.hits("alpha") == 2, "the next call")
-        seconds = time.monotonic() - killed_at
         finished = run.wait()
 
     assert finished.code == 1
     assert sandbox.outcomes() == {holder: "failed", waiter: "completed"}
-    assert seconds < 2.0  # Tens of milliseconds on an idle machine.
 
 
 def test_a_suspended_holder_keeps_its_key_and_goes_on_where_it_was(sandbox: Sandbox) -> None:

@@ -27,7 +27,7 @@ from backlog import (
     subject,
     unlabelled,
 )
-from harness import Finished, Sandbox, Started, eventually, no_process_left, of_type
+from harness import STOP_DEADLINE_SECONDS, Finished, Sandbox, Started, eventually, no_process_left, of_type
 
 from agentos.documents.approval import Changed, Intact, verify_approval
 from agentos.testing.provider_formats import Seen
@@ -281,12 +281,10 @@ def test_a_stopped_or_killed_run_goes_on_without_paying_twice(backlog: Backlog, 
         backlog.add_issues(1, 2, 3)
         started = backlog.start_lld("--all", "--parallel", "3")
         eventually(lambda: sum(author.asked["review", str(n)] for n in (1, 2, 3)) >= 2, "two reviews under way")
-        began = time.monotonic()
         started.kill(number)
-        stopped = started.wait()
+        stopped = started.wait(STOP_DEADLINE_SECONDS)
         if number == signal.SIGINT:
             assert stopped.code == 130
-            assert time.monotonic() - began < 10.0  # Five are promised; this machine may be busy.
             assert SHUTTING_DOWN in stopped.lines
             assert any(line.startswith("[COORDINATOR] Resume with: lld-workflow --all") for line in stopped.lines)
         no_process_left(backlog.home)

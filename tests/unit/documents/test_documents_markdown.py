@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,22 +42,19 @@ def test_sections_nest_within_each_other(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["`" * 60_000, "<!---->" * 10_000, "<!--" * 20_000, "[" * 60_000, "`a|" * 20_000, "- " * 30_000, "a|b\n" * 8_000,
-     "|a|\n" * 8_000, "a\n---\n" * 5_000, "#" * 60_000, "[](a " * 15_000, "*" * 60_000, "> " * 30_000 + "```",
-     "\\" * 60_000 + "`"],
+    ["`" * 300_000, "<!---->" * 50_000, "<!--" * 100_000, "[" * 300_000, "`a|" * 100_000, "- " * 150_000,
+     "a|b\n" * 32_000, "|a|\n" * 32_000, "a\n---\n" * 25_000, "#" * 300_000, "[](a " * 75_000, "*" * 300_000,
+     "> " * 150_000 + "```", "\\" * 300_000 + "`"],
     ids=lambda text: text[:8],
 )  # fmt: skip
-def test_hostile_text_is_read_in_linear_time(text: str) -> None:
-    def cost(source: str) -> float:
-        start = time.process_time()
-        document = parse(source)
-        tables(document.lines)
-        list_items(document.lines)
-        fields(document.lines)
-        return time.process_time() - start
+def test_hostile_text_is_read_in_one_pass(text: str) -> None:
+    # A second or two; what is quadratic in the text takes longer than a test may.
+    document = parse(text)
+    tables(document.lines)
+    list_items(document.lines)
+    fields(document.lines)
 
-    half = max(min(cost(text[: len(text) // 2]) for _ in range(2)), 0.01)
-    assert cost(text) < half * 12, "twice the text took far more than twice the time"
+    assert "".join(line.text + line.ending for line in document.lines) == text
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,25 @@ def test_a_silent_worker_is_stalled_and_a_suspended_one_is_not(scene: Scene) -> 
     assert scene.heard.told[1:] == ["a stalled after 10"]
 
 
+@pytest.mark.parametrize("rest", range(8, 30))
+def test_a_worker_that_was_suspended_has_the_whole_time_to_speak_again(scene: Scene, rest: int) -> None:
+    scene.watch.begin()
+    scene.heard.is_suspended = True
+    scene.pass_time(rest, alive=False)
+    scene.heard.is_suspended = False
+    scene.pass_time(8, alive=False)
+    assert scene.heard.told in ([], ["a suspended"])
+
+
+def test_a_worker_that_never_speaks_again_after_it_was_suspended_is_stalled(scene: Scene) -> None:
+    scene.watch.begin()
+    scene.heard.is_suspended = True
+    scene.pass_time(50, alive=False)
+    scene.heard.is_suspended = False
+    scene.pass_time(10 + 2, alive=False)
+    assert scene.heard.told == ["a suspended", "a stalled after 10"]
+
+
 def test_an_unread_worker_is_neither_stalled_nor_timed_out(scene: Scene) -> None:
     scene.watch.begin()
     scene.heard.unread = True

@@ -260,7 +260,7 @@ def test_an_idle_loop_uses_no_processor_time() -> None:
     loop.run()
     after = resource.getrusage(resource.RUSAGE_THREAD)
     loop.close()
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.05
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.25  # Half of it, were it to spin.
     assert after.ru_nvcsw - before.ru_nvcsw < 10
 
 

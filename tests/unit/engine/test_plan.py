@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -256,12 +255,11 @@ def test_a_chain_of_thousands_is_planned_without_deep_recursion() -> None:
     assert ids(make_plan(items).items)[:2] == [f"i{count - 1}", f"i{count - 2}"]
 
 
-def test_planning_many_items_is_fast() -> None:
-    text = [json.dumps({"id": f"item-{n}", "input": {"n": n}, "priority": n % 7}) for n in range(1_000)]
-    began = time.process_time()
+def test_fifty_thousand_items_are_planned() -> None:
+    # About a second; looking through all items for each of them takes many minutes.
+    text = [json.dumps({"id": f"item-{n}", "input": {"n": n}, "priority": n % 7}) for n in range(50_000)]
     items = parse_items(text, "f")
-    make_plan(select(items, [item.id for item in items]))
-    assert time.process_time() - began < 0.5
+    assert len(make_plan(select(items, [item.id for item in items])).items) == 50_000
 
 
 @st.composite

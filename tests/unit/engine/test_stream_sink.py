@@ -105,10 +105,8 @@ def test_the_users_descriptor_stays_blocking_and_open(loop: Loop, calls: Calls, 
 def test_a_slow_reader_blocks_nobody_and_loses_nothing(loop: Loop, calls: Calls, pipe: Pipe) -> None:
     sink = make_sink(pipe.write, loop, calls)
     sent = b"".join(b"line %d\n" % number for number in range(300_000))
-    began = time.monotonic()
     for start in range(0, len(sent), 50_000):
-        sink.write(sent[start : start + 50_000])
-    assert time.monotonic() - began < 5  # Nobody reads yet.
+        sink.write(sent[start : start + 50_000])  # Nobody reads yet: a write that blocked would do so for ever.
     assert sink.is_full
     got = bytearray()
     thread = read_all(pipe.read, got)
@@ -248,7 +246,7 @@ def test_flush_gives_up_when_the_time_is_up(loop: Loop, calls: Calls, pipe: Pipe
     sink.write(b"x" * 1_000_000)
     began = time.monotonic()
     assert not sink.flush(0.05)
-    assert 0.05 <= time.monotonic() - began < 10
+    assert time.monotonic() - began >= 0.05
     sink.close()
     sink.close()
 

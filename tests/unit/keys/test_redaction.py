@@ -8,7 +8,6 @@ import itertools
 import json
 import random
 import string
-import time
 import urllib.parse
 
 import pytest
@@ -263,20 +262,15 @@ class TestRedactor:
         if text.isascii():
             assert masked.encode() == redactor.redact(text.encode())
 
-    def test_clean_output_passes_at_hundreds_of_megabytes_a_second(self):
+    def test_clean_output_comes_back_as_the_very_same_bytes(self):
         chance = random.Random(7)
         keys = ["".join(chance.choices(string.ascii_letters + string.digits + "-_", k=45)) for _ in range(5)]
         redactor = Redactor(keys)
         line = b"2026-11-16 03:31:31,123 [COORDINATOR] INFO Started item LLD-42 with 3 workers, 2 keys are in use\n"
         data = line * 10_000
 
-        def seconds() -> float:
-            start = time.process_time()
-            redactor.redact(data)
-            return time.process_time() - start
-
-        # The goal is 300 MB/s, and idle machines reach over 800; this floor only tells a lost fast path.
-        assert len(data) / min(seconds() for _ in range(5)) > 100e6
+        # Not even copied: the fast path. `benchmarks/growth.py` says how fast.
+        assert redactor.redact(data) is data
 
 
 class TestStreamRedactor:

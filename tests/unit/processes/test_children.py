@@ -84,7 +84,7 @@ def test_background_child_left_behind_is_killed_and_not_waited_for(tmp_path: Pat
     """
     result = run_python(code, tmp_path)
     assert result.exit_code == 0
-    assert result.seconds < 20
+    assert not result.timed_out
     wait_until(lambda: not is_alive(int(result.stdout.text())))
 
 

@@ -6,7 +6,6 @@ import io
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -159,17 +158,12 @@ def test_no_more_than_the_limit_is_ever_held_back(chunks: list[bytes], max_line_
         assert len(assembler.flush_partial()) <= max_line_bytes + 1
 
 
-def test_a_long_line_in_small_chunks_takes_linear_time() -> None:
-    def seconds(chunk_count: int) -> float:
-        assembler = LineAssembler()
-        started = time.perf_counter()
-        for _ in range(chunk_count):
-            assembler.feed(b"x" * 100)
-        assert len(assembler.finish()) == chunk_count * 100 + 1
-        return time.perf_counter() - started
-
-    # A copy of the line for each chunk would make ten times the chunks a hundred times as slow.
-    assert min(seconds(50_000) for _ in range(2)) < 40 * min(seconds(5_000) for _ in range(2)) + 0.05
+def test_a_long_line_in_small_chunks_is_not_copied_for_each_of_them() -> None:
+    # A part of a second; a copy of the line for each chunk would move terabytes.
+    assembler = LineAssembler()
+    for _ in range(200_000):
+        assembler.feed(b"x" * 80)
+    assert len(assembler.finish()) == 16_000_000 + 1
 
 
 @pytest.mark.parametrize(
