@@ -158,7 +158,8 @@ def select(items: Sequence[Item], patterns: Sequence[str]) -> list[Item]:
     named, unknown = globs.chosen(patterns, {item.id for item in items})
     if unknown:
         raise UsageError(f"No item matches {unknown[0]!r}. {_known(items)}")
-    return [item for item in items if item.id in set(named)]
+    chosen = set(named)
+    return [item for item in items if item.id in chosen]
 
 
 def _known(items: Sequence[Item]) -> str:
