@@ -29,6 +29,7 @@ from agentos.events import (
 from agentos.outcomes import FAILED
 from agentos.processes.host import parent_of
 from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator, sanitize_identifier
+from agentos.workflows.parallel import coordinator as coordinator_module
 from agentos.workflows.parallel.coordinator import ParallelRunConfig, StopReason
 from agentos.workflows.parallel.input_sanitizer import build_checkpoint_db_path, sanitize_issue_number
 
