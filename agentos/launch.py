@@ -14,10 +14,11 @@ from typing import NoReturn
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import WorkerSetup
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
 from agentos.engine.coordinator import Coordinator
-from agentos.engine.done_notes import Batch, Done
+from agentos.engine.done_notes import Done, DoneNotes
 from agentos.engine.emitter import Reporter
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
@@ -38,7 +39,6 @@ from agentos.keys.redaction import Redactor
 from agentos.keys.service import KeyService
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
-from agentos.paths import checkpoints_dir
 from agentos.providers.provider import base_url_variable
 from agentos.records.runs import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
 from agentos.reporters.audit import AuditReporter
@@ -122,7 +122,7 @@ class Launcher:
             self.run_id = run_dir.name
             output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
             with _records_kept():
-                claims = cleanup.enter_context(Claims(checkpoints_dir(request.project_dir) / "claims.lock"))
+                claims = cleanup.enter_context(Claims.of_project(request.project_dir))
                 audit = AuditReporter(run_dir, output.json_sink)
             memory = LimitMemory()
             run = Coordinator(
@@ -315,16 +315,16 @@ def _held_items(request: RunRequest, claims: Claims, run_dir: Path) -> dict[str,
 
 def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
     """Items that an earlier run of this batch, stopped or failed in part, has done with the same input."""
-    batch = Batch(request.project_dir, request.workflow)
+    notes, checkpoints = DoneNotes(request.project_dir, request.workflow), store_for(request.project_dir)
     found: dict[str, Done] = {}
     for item in request.plan.items:
         if item.id in held:
             continue
         if request.fresh:
-            batch.forget(item.id)
-        elif (done := batch.done(item.id, input_hash(item.input))) is not None:
+            notes.forget(item.id)
+        elif (done := notes.done(item.id, input_hash(item.input))) is not None:
             # Killed between noting it and removing its checkpoint, a run leaves both.
-            checkpoint.remove(checkpoint.path_for(request.project_dir, request.workflow, item.id))
+            checkpoints.remove(ItemRef(request.workflow, item.id))
             found[item.id] = done
     return found
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentos.engine.checkpoints import sqlite as checkpoint
-from agentos.engine.done_notes import Batch
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef, Peek
+from agentos.engine.done_notes import DoneNotes
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.records.runs import past_durations
 from agentos.text.words import duration
@@ -63,9 +64,8 @@ def show(
 
 def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool) -> dict[str, Any]:
     item = plan.items[index]
-    db_path = checkpoint.path_for(project_dir, workflow, item.id)
-    found = None if fresh else checkpoint.peek(db_path)
-    done = None if fresh else Batch(project_dir, workflow).done(item.id, input_hash(item.input))
+    found = None if fresh else store_for(project_dir).peek(ItemRef(workflow, item.id))
+    done = None if fresh else DoneNotes(project_dir, workflow).done(item.id, input_hash(item.input))
     return {
         "id": item.id,
         "priority": item.priority,
@@ -77,7 +77,7 @@ def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: b
     }
 
 
-def _is_for_another_input(found: checkpoint.Peek, item: Item) -> bool:
+def _is_for_another_input(found: Peek, item: Item) -> bool:
     return not found.is_untouched and found.input_hash not in (None, input_hash(item.input))
 
 

@@ -16,7 +16,8 @@ from agentos.documents.issue import check_issue, parse_issue
 from agentos.documents.lineage import Entry, Lineage
 from agentos.documents.lld import parse_lld
 from agentos.documents.repository import FolderRepository
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef, Peek
 from agentos.errors import UsageError
 from agentos.records.format import ItemSummary
 from agentos.records.runs import load_run, read_audit, read_summary, run_dirs
@@ -101,7 +102,7 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
     drafts = lineage.entries("draft")
     text = path.read_text(encoding="utf-8", errors="replace") if path else drafts[-1].read() if drafts else ""
     last = _last_run(project_dir, workflow.name, item_id)
-    state = _state_words(checkpoint.peek(checkpoint.path_for(project_dir, workflow.name, item_id)))
+    state = _state_words(store_for(project_dir).peek(ItemRef(workflow.name, item_id)))
     label = label_of(workflow.name, item_id)
     if not text and not entries and last is None and not state:
         raise UsageError(f"Nothing is known of {label}: no document, no history, no run of this project.")
@@ -154,7 +155,7 @@ def _approval_words(text: str) -> str:
             return f"{approval.approved_at}, drafted by {approval.drafter}, reviewed by {approval.reviewer}"
 
 
-def _state_words(seen: checkpoint.Peek | None) -> str:
+def _state_words(seen: Peek | None) -> str:
     if seen is None:
         return ""
     if seen.questions is not None:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from agentos.paths import checkpoints_dir
+
 # Open-file-description locks follow the descriptor into workers: an item stays claimed until its worker is gone too,
 # even when the coordinator is killed. Where they are missing, ordinary record locks hold for the coordinator alone.
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
@@ -19,11 +21,15 @@ _FLOCK_STRUCT = struct.Struct("hhqqi4x")
 
 
 class Claims:
-    """One lock file a project; each item is one byte of it."""
+    """One lock file per project; each item is one byte of it."""
 
     def __init__(self, lock_path: Path) -> None:
         lock_path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @classmethod
+    def of_project(cls, project_dir: Path) -> Claims:
+        return cls(checkpoints_dir(project_dir) / "claims.lock")
 
     def fileno(self) -> int:
         """For workers to inherit."""

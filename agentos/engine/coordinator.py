@@ -258,7 +258,7 @@ class Coordinator:
                 run_id=settings.run_id,
                 attempt=attempt,
                 input=dict(item.input),
-                db_path=str(self._store.db_path(item.id)),
+                checkpoint_address=self._store.checkpoint_address(item.id),
                 project_dir=str(settings.project_dir),
                 # An item that comes back, after a crash or a lost backend, goes on from where it was.
                 fresh=settings.fresh and item.id not in self._opened,

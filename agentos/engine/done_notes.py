@@ -1,4 +1,4 @@
-"""What a batch has done already, kept while other items of it are not: a stopped run resumes, it does not repeat."""
+"""Which items are done, kept while others of their batch are not: a stopped run resumes, it does not repeat."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Done:
     run_id: str
 
 
-class Batch:
-    """The items of one workflow in one project. One small file a done item: claims keep two writers apart."""
+class DoneNotes:
+    """Of one workflow in one project. One small file per done item: claims keep two writers apart."""
 
     def __init__(self, project_dir: Path, workflow: str) -> None:
         self._directory = done_notes_dir(project_dir, workflow)

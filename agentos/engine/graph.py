@@ -8,24 +8,21 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
-import sqlite3
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from agentos.engine.checkpoints.sqlite import CheckpointUnwritable, GraphChanged, synced, unwritable_is_a_fault
-from agentos.errors import UsageError
+from agentos.engine import checkpoints
+from agentos.engine.checkpoints.protocol import ItemCheckpoint
+from agentos.errors import AgentosError, UsageError
 
 _TRIGGERS = ("branch:to:", "join:")
 """How the channels begin that LangGraph starts nodes by."""
@@ -36,57 +33,8 @@ AnyGraph = StateGraph[Any, Any, Any, Any]
 CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class _MaskingSerializer(JsonPlusSerializer):
-    """LangGraph's own, but for keys that a node has put into its state."""
-
-    def __init__(self, redact: Callable[[bytes], bytes]) -> None:
-        super().__init__()
-        self._redact = redact
-
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        kind, data = super().dumps_typed(obj)
-        return kind, self._redact(data)
-
-
-class ItemCheckpointer(SqliteSaver):
-    """LangGraph's SQLite saver over one item's connection. A failed write is a fault of the run.
-
-    Async nodes use the same, blocking, methods: one item has its process to itself.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, redact: Callable[[bytes], bytes] = bytes) -> None:
-        """`redact` masks keys in what is saved. It keeps lengths, so that what it masks can still be read."""
-        super().__init__(connection, serde=_MaskingSerializer(redact))
-        # The saver's own lock guards its cursor; how a commit is synced belongs to the connection.
-        self._put_lock = threading.Lock()
-
-    def setup(self) -> None:
-        with unwritable_is_a_fault():
-            super().setup()
-
-    def put(self, *args: Any, **kwargs: Any) -> Any:
-        """A finished step: on the disk before the next one starts."""
-        with self._put_lock, unwritable_is_a_fault(), synced(self.conn):
-            return super().put(*args, **kwargs)
-
-    # LangGraph hands over a task's path only where it sees a parameter of that name.
-    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        """A finished task of an unfinished step: safe from a kill, synced with its step."""
-        with self._put_lock, unwritable_is_a_fault():
-            super().put_writes(config, writes, task_id, task_path)
-
-    async def aget_tuple(self, config: Any) -> Any:
-        return self.get_tuple(config)
-
-    async def alist(self, config: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        for entry in self.list(config, **kwargs):
-            yield entry
-
-    async def aput(self, *args: Any, **kwargs: Any) -> Any:
-        return self.put(*args, **kwargs)
-
-    async def aput_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        self.put_writes(config, writes, task_id, task_path)
+class GraphChanged(AgentosError):
+    """The item's checkpoint continues with a node that the graph does not have."""
 
 
 def load_graph(spec: str, search_dir: Path) -> CompiledGraph:
@@ -169,10 +117,7 @@ class Execution:
 
     graph: CompiledGraph
     """Compiled once for all items; this process's own, and this item's from here on."""
-    connection: sqlite3.Connection
-    item_id: str
-    redact: Callable[[bytes], bytes] = bytes
-    """Masks keys in what is saved."""
+    checkpoint: ItemCheckpoint
     finished: list[tuple[str, float]] = field(default_factory=list)
     """Nodes whose results are on disk and that nobody has collected yet: name and seconds."""
     final_state: Any = None
@@ -186,10 +131,10 @@ class Execution:
         """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
         begin: Any = initial_state if answer is None else Command(resume=answer)
         compiled = self.graph
-        compiled.checkpointer = checkpointer = ItemCheckpointer(self.connection, self.redact)
-        config: Any = {"configurable": {"thread_id": self.item_id}}
+        compiled.checkpointer = saver = self.checkpoint.saver
+        config = self.checkpoint.config
         if initial_state is None:
-            _refuse_lost_nodes(compiled, checkpointer.get_tuple(config))
+            _refuse_lost_nodes(compiled, saver.get_tuple(config))
         options: Any = {"stream_mode": "tasks", "durability": "sync"}
         if _has_async_nodes(compiled.builder):
             asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce))
@@ -210,6 +155,7 @@ class Execution:
         if "input" in payload:
             # A step starts only after the one before it is on disk.
             self._settle()
+            self.checkpoint.name_task(payload["id"], payload["name"])
             announce(payload["name"])
             self._in_flight[payload["id"]] = (payload["name"], time.monotonic())
         elif payload["id"] in self._in_flight:
@@ -254,17 +200,6 @@ def _refuse_lost_nodes(compiled: Any, saved: Any) -> None:
         )
 
 
-def read_saved_state(connection: sqlite3.Connection, item_id: str) -> None:
-    """Read what a resume would. Raises sqlite3.DatabaseError when it is not what was saved."""
-    try:
-        ItemCheckpointer(connection).get_tuple({"configurable": {"thread_id": item_id}})
-    except (sqlite3.Error, CheckpointUnwritable):
-        raise
-    except Exception as error:
-        # The serializer's own errors, of many kinds, all mean that the bytes are not what it wrote.
-        raise sqlite3.DatabaseError(f"saved state cannot be read: {error}") from error
-
-
 def state_value(state: Any, key: str) -> Any:
     """A key of a final state, whatever kind of state it is."""
     return state.get(key) if isinstance(state, dict) else getattr(state, key, None)
@@ -279,5 +214,5 @@ def warm_up() -> None:
     graph = StateGraph(_NoState)
     graph.add_node("nothing", lambda _state: {})
     graph.set_entry_point("nothing")
-    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
-        Execution(graph.compile(), connection, "warm-up").run({}, lambda _node: None)
+    with closing(checkpoints.scratch()) as checkpoint:
+        Execution(graph.compile(), checkpoint).run({}, lambda _node: None)

@@ -18,7 +18,7 @@ class StartItem:
     run_id: str
     attempt: int
     input: dict[str, Any]
-    db_path: str
+    checkpoint_address: str
     project_dir: str
     fresh: bool
     heartbeat_seconds: float

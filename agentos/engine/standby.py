@@ -81,7 +81,7 @@ class Standby:
         item_id = next((i for i in self._next_up(self._most + 1) if self._can_prepare(i)), None)
         if item_id is None:
             return
-        self._workers[item_id] = _StandbyWorker(had_checkpoint=self._store.db_path(item_id).exists())
+        self._workers[item_id] = _StandbyWorker(had_checkpoint=self._store.has_checkpoint(item_id))
         try:
             self._make_worker(item_id)
         except OSError:

@@ -7,19 +7,19 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentos import outputs
-from agentos.engine.checkpoints import sqlite as checkpoint
-from agentos.engine.checkpoints.sqlite import CheckpointUnwritable, InputChanged, ItemDatabase
+from agentos.engine.checkpoints import store_at
+from agentos.engine.checkpoints.opening import open_item
+from agentos.engine.checkpoints.protocol import CheckpointUnwritable, ItemCheckpoint, ItemRef
+from agentos.engine.item_store import stage_documents
 from agentos.engine.lease_client import SocketBroker
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.messages import (
@@ -40,7 +40,6 @@ from agentos.engine.messages import (
     decode,
     encode,
 )
-from agentos.engine.plan import input_hash
 from agentos.errors import AgentosError
 from agentos.keys.redaction import Redactor
 from agentos.llm.cancellation import cancel_calls
@@ -220,7 +219,7 @@ def _prepare_process(start: StartItem) -> None:
         setattr(sys, f"__{stream}__", text)
     os.environ.update(_NOT_INTERACTIVE)
     os.environ.update(start.environment)
-    os.environ["AGENTOS_WORKFLOW_DB"] = start.db_path
+    os.environ["AGENTOS_WORKFLOW_DB"] = start.checkpoint_address
     os.environ["AGENTOS_ITEM_ID"] = start.item_id
     os.chdir(start.project_dir)
     memory_limit = os.environ.get(MEMORY_LIMIT_VARIABLE)
@@ -231,31 +230,31 @@ def _prepare_process(start: StartItem) -> None:
 def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]) -> UpMessage:
     """Run the item and say how it ended. Whatever a node raises ends here, as text."""
     execution: Execution | None = None
-    database: ItemDatabase | None = None
     try:
         graph = load()
-        database, notice = _open_database(start)
-        initial_state = _initial_state(start, database)
-        channel.send(ItemOpened(resumed_after=database.resumes_after(), pid=os.getpid(), notice=notice))
-        redactor = database.redactor = channel.broker.redactor
-        outputs.set_keeper(database.keep_output)
+        store, ref = store_at(start.checkpoint_address), ItemRef(start.workflow, start.item_id)
+        opened = open_item(store, ref, start.input, fresh=start.fresh)
+        checkpoint = opened.checkpoint
+        standing = checkpoint.standing
+        channel.send(ItemOpened(resumed_after=standing.resumes_after, pid=os.getpid(), notice=opened.notice))
+        redactor = checkpoint.redactor = channel.broker.redactor
+        outputs.set_keeper(checkpoint.keep_output)
         set_broker(channel.broker, mask=redactor.redact_text)
         from agentos.engine.graph import Execution  # noqa: PLC0415  Loaded by `load`.
 
-        execution = Execution(graph, database.connection, start.item_id, redact=redactor.redact)
+        execution = Execution(graph, checkpoint)
         running = execution
-        calls = CallCounts(start, database)
+        calls = CallCounts(start, checkpoint)
 
         def announce(node: str) -> None:
             calls.save()
             channel.ask_to_start(node, running.collect_finished())
             set_call_context(workflow=start.workflow, item=start.item_id, node=node)
 
-        answer = database.answer()
-        if database.questions() is not None and answer is None:
+        if standing.questions is not None and standing.answer is None:
             return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=[], outputs=[], is_parked=True)
-        execution.run(initial_state, announce, answer=answer)
-        return _done(execution, database)
+        execution.run(opened.initial_state, announce, answer=standing.answer)
+        return _done(execution, checkpoint)
     except BaseException as error:
         if channel.is_forked:
             _end_forked_child(error)
@@ -264,17 +263,17 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]
             return ItemStopped()
         return _failed(error, execution.collect_finished() if execution else [], channel.broker.redactor)
     finally:
-        # The connection stays open: closing would copy the log into a database that is about to be removed.
+        # The checkpoint stays open: closing would tidy up what is about to be removed.
         outputs.set_keeper(None)
 
 
 class CallCounts:
     """How many model calls each node has made, kept over a resume: recordings are named by them."""
 
-    def __init__(self, start: StartItem, database: ItemDatabase) -> None:
+    def __init__(self, start: StartItem, checkpoint: ItemCheckpoint) -> None:
         self._place = {"workflow": start.workflow, "item": start.item_id}
-        self._database = database
-        self._saved = database.get("calls") or "{}"
+        self._checkpoint = checkpoint
+        self._saved = checkpoint.get("calls") or "{}"
         for node, calls_before in json.loads(self._saved).items():
             set_call_context(**self._place, node=node, calls_before=calls_before)
 
@@ -282,73 +281,24 @@ class CallCounts:
         """Between nodes: the calls of a node that is interrupted are made, and counted, again."""
         calls = json.dumps(calls_made(**self._place))
         if calls != self._saved:
-            self._database.put("calls", calls)
+            self._checkpoint.put("calls", calls)
             self._saved = calls
 
 
-def _open_database(start: StartItem) -> tuple[ItemDatabase, str]:
-    db_path = Path(start.db_path)
-    if start.fresh:
-        checkpoint.remove(db_path)
-    try:
-        database = _open_readable(db_path, start.item_id)
-    except sqlite3.DatabaseError as error:
-        kept = checkpoint.set_aside(db_path)
-        return (
-            ItemDatabase.open(db_path),
-            f"checkpoint is damaged ({error}); set aside as {kept.name}, starting over",
-        )
-    if database.get("input_hash") in (None, input_hash(start.input)) or not database.is_untouched():
-        return database, ""
-    # Made ready by a run that was killed, or stopped in its first node: there is nothing of the old input to keep.
-    database.connection.close()
-    checkpoint.remove(db_path)
-    return ItemDatabase.open(db_path), "the input has changed; nothing was done with the old one"
-
-
-def _open_readable(db_path: Path, item_id: str) -> ItemDatabase:
-    """Raises sqlite3.DatabaseError when the file or the state saved in it is damaged."""
-    from agentos.engine.graph import read_saved_state  # noqa: PLC0415  Loaded by now.
-
-    database = ItemDatabase.open(db_path)
-    try:
-        if database.has_checkpoint():
-            read_saved_state(database.connection, item_id)
-    except BaseException:
-        database.connection.close()
-        raise
-    return database
-
-
-def _initial_state(start: StartItem, database: ItemDatabase) -> dict[str, Any] | None:
-    """None resumes. A database that no step has been saved to yet is as good as new."""
-    fingerprint = input_hash(start.input)
-    known = database.get("input_hash")
-    if known is None:
-        database.put("input_hash", fingerprint)
-        return start.input
-    if known != fingerprint:
-        raise InputChanged(
-            "the input has changed since this item's checkpoint was made. Run with --fresh to start over, "
-            "or restore the input to resume."
-        )
-    return None if database.has_checkpoint() else start.input
-
-
-def _done(execution: Execution, database: ItemDatabase) -> UpMessage:
+def _done(execution: Execution, checkpoint: ItemCheckpoint) -> UpMessage:
     from agentos.engine.graph import state_value  # noqa: PLC0415  Loaded by now.
 
     finished = execution.collect_finished()
     if execution.is_parked:
-        database.park(execution.questions)
+        checkpoint.park(execution.questions)
         return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=finished, outputs=[], is_parked=True)
     outcome = state_value(execution.final_state, "outcome")
     reason = state_value(execution.final_state, "reason") or ""
     return ItemDone(
         outcome=str(getattr(outcome, "value", outcome)) if outcome else COMPLETED.name,
-        reason=database.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
+        reason=checkpoint.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
         finished=finished,
-        outputs=database.write_outputs(),
+        outputs=stage_documents(checkpoint.outputs()),
     )
 
 

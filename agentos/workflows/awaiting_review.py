@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentos.engine.checkpoints import sqlite as checkpoint
-from agentos.engine.checkpoints.sqlite import ItemDatabase, synced
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef, NotAsking
 from agentos.engine.claims import Claims, claim_name
 from agentos.errors import AgentosError
-from agentos.paths import checkpoints_dir
 from agentos.workflows.registry import label_of
 
-_BETWEEN = "_workflow_"
 _CLAIM_PATIENCE_SECONDS = 3.0
 
 
@@ -29,10 +26,9 @@ class Waiting:
 
     workflow: str
     item_id: str
-    db_path: Path
     questions: tuple[Any, ...]
     answer: Any | None = None
-    """Given already; the next run goes on with it."""
+    """Given already; the next run continues with it."""
 
     @property
     def label(self) -> str:
@@ -47,38 +43,33 @@ class Waiting:
 
 def waiting_items(project_dir: Path) -> list[Waiting]:
     """The project's parked items, answered ones too, in order of their labels. Touches nothing."""
+    store = store_for(project_dir)
     found = []
-    for db_path in sorted(checkpoints_dir(project_dir).glob(f"*{_BETWEEN}*.db")):
-        workflow, _, item_id = db_path.stem.partition(_BETWEEN)
-        seen = checkpoint.peek(db_path)
+    for ref in store.items():
+        seen = store.peek(ref)
         if seen is not None and seen.questions is not None:
-            found.append(
-                Waiting(
-                    workflow=workflow,
-                    item_id=item_id,
-                    db_path=db_path,
-                    questions=tuple(seen.questions),
-                    answer=seen.answer,
-                )
-            )
+            questions = tuple(seen.questions)
+            found.append(Waiting(workflow=ref.workflow, item_id=ref.item_id, questions=questions, answer=seen.answer))
     return sorted(found, key=lambda item: item.label)
 
 
 def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
-    """Store a person's answer; on disk when this returns. A later answer replaces it until the item goes on.
+    """Store a person's answer; on disk when this returns. A later answer replaces it until the item continues.
 
-    Raises NotAnswerable when a run has the item, or when it has gone on since it was looked at.
+    Raises NotAnswerable when a run has the item, or when it has continued since it was looked at.
     """
-    with Claims(checkpoints_dir(project_dir) / "claims.lock") as claims:
+    store, ref = store_for(project_dir), ItemRef(item.workflow, item.item_id)
+    with Claims.of_project(project_dir) as claims:
         if not _claimed(claims, claim_name(item.workflow, item.item_id)):
             raise NotAnswerable(f"A run is working on {item.label} now: answer when it has parked again or ended.")
-        if not item.db_path.exists():
-            raise NotAnswerable(f"{item.label} has gone on and ended since you looked at it.")
-        database = ItemDatabase.open(item.db_path)
-        with closing(database.connection), synced(database.connection):
-            if database.questions() != list(item.questions):
-                raise NotAnswerable(f"{item.label} has gone on since you looked at it: look again before you answer.")
-            database.put_answer(answer)
+        if not store.exists(ref):
+            raise NotAnswerable(f"{item.label} has continued and ended since you looked at it.")
+        try:
+            store.answer(ref, item.questions, answer)
+        except NotAsking:
+            raise NotAnswerable(
+                f"{item.label} has continued since you looked at it: look again before you answer."
+            ) from None
 
 
 def _claimed(claims: Claims, name: str) -> bool:

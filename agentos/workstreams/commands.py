@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.git.command import Git, GitError
 from agentos.git.provisioning import ProvidedFile, provide_files
@@ -21,7 +22,6 @@ from agentos.git.worktrees import (
     read_origin,
     size_on_disk,
 )
-from agentos.paths import checkpoints_dir
 from agentos.settings import Settings
 from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.project_worktree import folder_of, seen_from_top
@@ -235,13 +235,12 @@ class ProjectWorkstreams:
     def _forget_runs(self, slug: str) -> None:
         """A later workstream of the same name must not go on where this one stopped, nor pass for implemented."""
         record_path(self.project_dir, slug).unlink(missing_ok=True)
-        for db_path in self._checkpoints(slug):
-            checkpoint.remove(db_path)
+        for ref in self._checkpoints(slug):
+            store_for(self.project_dir).remove(ref)
 
-    def _checkpoints(self, slug: str) -> list[Path]:
+    def _checkpoints(self, slug: str) -> list[ItemRef]:
         """Of every workflow, a user's own graphs too."""
-        found = checkpoints_dir(self.project_dir).glob(f"*_workflow_{slug}.db")
-        return [path for path in found if path.name.partition("_workflow_")[2] == f"{slug}.db"]
+        return [ref for ref in store_for(self.project_dir).items() if ref.item_id == slug]
 
     def proposals(self) -> tuple[Proposal, ...]:
         """Which workstreams can be removed without loss and why not the others. `refreshed` first."""

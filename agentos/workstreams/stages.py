@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.documents.approval import Intact, verify_approval
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
@@ -127,7 +128,7 @@ class _Documents:
                 raise UsageError(f"{slug} has no approved design: run it with --mode analyze first")
             return self._design
         # A run that was cut short goes on with what it began with, even if a design was written meanwhile.
-        found = checkpoint.peek(checkpoint.path_for(self._project_dir, route.workflow().name, self._issue.id))
+        found = store_for(self._project_dir).peek(ItemRef(route.workflow().name, self._issue.id))
         issue = replace(self._issue, input={**self._issue.input, "depends_on": list(self._issue.depends_on)})
         began_with_issue = found is not None and found.input_hash == input_hash(issue.input)
         return issue if self._design is None or began_with_issue else self._design

@@ -298,12 +298,19 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     assert sorted(graph) == []
 
 
-def test_only_the_graph_module_of_the_engine_imports_langgraph() -> None:
+def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_and_nowhere_else() -> None:
     engine = [
         m for m in modules() if is_within(m, ("agentos.engine", "agentos.launch", "agentos.workflows.parallel"))
     ]
     users = {m for m in engine if any(top(e.target) == "langgraph" and not e.for_types_only for e in imports_of(m))}
-    assert users == {"agentos.engine.graph"}
+    assert users == {"agentos.engine.graph", "agentos.engine.checkpoints.sqlite_saver"}
+
+
+def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
+    users = {m for m in modules() if any(top(each.target) == "sqlite3" for each in imports_of(m))}
+    assert users == {"agentos.engine.checkpoints.sqlite", "agentos.engine.checkpoints.sqlite_saver"}
+    inside = {m for m in modules() if any("checkpoints.sqlite" in each.target for each in imports_of(m))}
+    assert {m for m in inside if not is_within(m, ("agentos.engine.checkpoints",))} == set()
 
 
 # The finder itself.

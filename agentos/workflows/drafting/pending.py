@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, verify_approval
 from agentos.documents.markdown import parse
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item
 from agentos.errors import UsageError
 from agentos.settings import Settings
@@ -98,11 +99,12 @@ def _cut_off_after_filing(project_dir: Path, settings: Settings, active: set[str
     if not isinstance(source, FolderSource) or not done_dir.is_dir():
         return []
     items = FolderSource(done_dir, kind=ItemKind.BRIEF).read().items
+    checkpoints = store_for(project_dir)
     return [
         # As it was when the item began: the checkpoint belongs to that input.
         replace(item, origin=str(source.directory / Path(item.origin).name))
         for item in items
-        if item.id not in active and checkpoint.path_for(project_dir, "issue", item.id).exists()
+        if item.id not in active and checkpoints.exists(ItemRef("issue", item.id))
     ]
 
 
@@ -141,7 +143,8 @@ def _approval(path: Path, shown: str, warnings: list[str]) -> Approval | None:
 def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
     patterns = [pattern.removeprefix(stock.label_prefix) for pattern in wanted.patterns]
     chosen = _select(stock.items, patterns)
-    unfinished = {i.id for i in chosen if checkpoint.path_for(project_dir, stock.workflow, i.id).exists()}
+    checkpoints = store_for(project_dir)
+    unfinished = {i.id for i in chosen if checkpoints.exists(ItemRef(stock.workflow, i.id))}
     # Named and with --fresh: the user wants it again, approved or not.
     approvals = {} if wanted.is_fresh and patterns else stock.approvals
     ready = [item for item in chosen if item.id not in stock.set_aside]
@@ -155,7 +158,7 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
 
 
 def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> str:
-    found = checkpoint.peek(checkpoint.path_for(project_dir, stock.workflow, item.id))
+    found = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
     if found is None or found.questions is None or found.answer is not None:
         return ""
     return f"awaits review: agentos review {stock.label_prefix}{item.id}"

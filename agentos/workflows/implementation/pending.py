@@ -9,7 +9,8 @@ from pathlib import Path
 
 from agentos.documents.approval import Absent, Changed, document_hash, verify_approval
 from agentos.documents.lld import parse_lld
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, Plan, select
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.settings import Settings
@@ -45,7 +46,7 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
     designs = select(read_designs(project_dir, settings), patterns)
     pending, reasons, skipped = [], {}, []
     for design in designs:
-        unfinished = checkpoint.path_for(project_dir, WORKFLOW, design.id).exists()
+        unfinished = store_for(project_dir).exists(ItemRef(WORKFLOW, design.id))
         is_wanted_again = unfinished or (patterns and wanted.is_fresh)
         why_not = _why_waiting(design, project_dir, settings, choices)
         if not why_not and not is_wanted_again:

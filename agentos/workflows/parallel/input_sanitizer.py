@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentos.engine.checkpoints import sqlite
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import InvalidIdentifier
 from agentos.paths import find_project_dir
 from agentos.text.identifiers import sanitize_identifier
 
 __all__ = ["build_checkpoint_db_path", "sanitize_identifier", "sanitize_issue_number"]
 
-# With an id of 128 characters and SQLite's "-journal" the file name still fits the usual 255 bytes.
+# With an id of 128 characters and the longest suffix of a side file the name still fits the usual 255 bytes.
 MAX_WORKFLOW_TYPE_LENGTH = 64
 
 
@@ -33,4 +34,5 @@ def build_checkpoint_db_path(workflow_type: str, issue_number: str, project_dir:
             f"{MAX_WORKFLOW_TYPE_LENGTH} characters; choose a shorter name"
         )
     item_id = sanitize_identifier(issue_number)
-    return sqlite.path_for(project_dir or find_project_dir(Path.cwd()), workflow_type, item_id)
+    store = store_for(project_dir or find_project_dir(Path.cwd()))
+    return Path(store.address(ItemRef(workflow_type, item_id)))

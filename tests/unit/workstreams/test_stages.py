@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentos.documents.approval import ApprovalInfo, stamp_approval
-from agentos.engine.checkpoints.sqlite import ItemDatabase, path_for
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
@@ -136,9 +138,8 @@ def test_code_alone_is_refused_without_an_approved_design_of_this_text(project: 
 
 def test_what_was_cut_short_goes_on_with_what_it_began_with(project: Path) -> None:
     (began,) = find_work([stream()], EXECUTE, project, Settings()).items
-    database = ItemDatabase.open(path_for(project, "pipeline", "a"))
-    database.put("input_hash", input_hash(began.input))
-    database.connection.close()
+    with closing(store_for(project).open(ItemRef("pipeline", "a"))) as checkpoint:
+        checkpoint.begin(input_hash(began.input))
     write_design(project, stream())
     (item,) = find_work([stream()], EXECUTE, project, Settings()).items
     assert item == began

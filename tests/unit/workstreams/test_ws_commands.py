@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.git.worktrees import WouldLoseWorkError
 from agentos.settings import Settings, Workstreams, load_settings
@@ -85,19 +87,12 @@ def test_removing_gives_back_leases_and_checkpoints(streams: ProjectWorkstreams,
     streams.new("a", "x")
     leases = WorkstreamLeases(project)
     leases.name("a", "TEST_DB")
-    kept, dropped = (streams_checkpoint(streams, name) for name in ("lld_workflow_x_workflow_a", "lld_workflow_a"))
+    store, kept = store_for(streams.project_dir), ItemRef("lld", "x_workflow_a")
+    for ref in (kept, ItemRef("lld", "a"), ItemRef("flows-mine", "a")):
+        store.open(ref).close()
     streams.remove("a")
     assert leases.held("a") == ()
-    assert (kept.exists(), dropped.exists()) == (True, False)
-
-
-def streams_checkpoint(streams: ProjectWorkstreams, name: str) -> Path:
-    from agentos.paths import checkpoints_dir
-
-    path = checkpoints_dir(streams.project_dir) / f"{name}.db"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    return path
+    assert store.items() == [kept]
 
 
 def test_overview_survives_what_git_cannot_answer(
@@ -136,7 +131,7 @@ def test_cleanup_keeps_what_runs_and_what_is_not_finished(
         commit(git, path_of(streams, slug), f"{slug}.txt")
         git(project, "merge", "--quiet", f"agentos/{slug}")
     streams.apply(["running"], Start("run1", this_process()))
-    streams_checkpoint(streams, "lld_workflow_unfinished")
+    store_for(streams.project_dir).open(ItemRef("lld", "unfinished")).close()
     git(project, "checkout", "--quiet", "--detach")
     reasons = {each.slug: (each.is_safe, each.reason) for each in streams.proposals()}
     assert reasons["running"] == (False, "run run1 works on it")
@@ -181,9 +176,9 @@ def test_a_removal_is_whole_even_when_leases_cannot_be_read(streams: ProjectWork
     streams.new("a", "x")
     streams.lease("a", ports=["PORT"])
     streams.leases._path.write_text("{")
-    dropped = streams_checkpoint(streams, "lld_workflow_a")
+    store_for(streams.project_dir).open(ItemRef("lld", "a")).close()
     streams.remove("a")
-    assert (dropped.exists(), dict(streams.refreshed())) == (False, {})
+    assert (store_for(streams.project_dir).items(), dict(streams.refreshed())) == ([], {})
 
 
 def test_cleanup_keeps_what_is_locked_by_hand(streams: ProjectWorkstreams, project: Path, git: GitCommand) -> None:

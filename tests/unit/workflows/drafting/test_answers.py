@@ -12,10 +12,9 @@ import pytest
 from drafting_bench import ISSUE, Bench
 
 from agentos.cli.main import main
-from agentos.engine.checkpoints import sqlite as checkpoint
-from agentos.engine.checkpoints.sqlite import ItemDatabase
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name
-from agentos.paths import checkpoints_dir
 from agentos.workflows import awaiting_review as waiting
 from agentos.workflows.awaiting_review import NotAnswerable, give_answer, waiting_items
 
@@ -31,17 +30,21 @@ def go_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Step:
     monkeypatch.setenv("AGENTOS_REVIEW", "all")
 
     def run() -> Any:
-        database = ItemDatabase.open(checkpoint.path_for(bench.project, "lld", "7"))
-        with closing(database.connection):
-            execution = Execution(graph.compile(), database.connection, "7")
-            first = None if database.has_checkpoint() else bench.state(ISSUE, "7", "docs/issues/7-totals.md")
-            execution.run(first, lambda _node: None, answer=database.answer())
+        with closing(store_for(bench.project).open(ItemRef("lld", "7"))) as checkpoint:
+            execution = Execution(graph.compile(), checkpoint)
+            first = None if checkpoint.has_steps else bench.state(ISSUE, "7", "docs/issues/7-totals.md")
+            execution.run(first, lambda _node: None, answer=checkpoint.standing.answer)
             if execution.is_parked:
-                database.park(execution.questions)
+                checkpoint.park(execution.questions)
                 return None
             return execution.final_state
 
     return run
+
+
+def park(bench: Bench, workflow: str, item_id: str, question: Any) -> None:
+    with closing(store_for(bench.project).open(ItemRef(workflow, item_id))) as checkpoint:
+        checkpoint.park([question])
 
 
 def test_a_person_decides_at_both_gates(bench: Bench, go_on: Step, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +89,7 @@ def test_an_item_in_the_hands_of_a_run_takes_no_answer(
     go_on()
     monkeypatch.setattr(waiting, "_CLAIM_PATIENCE_SECONDS", 0.1)
     (item,) = waiting_items(bench.project)
-    with Claims(checkpoints_dir(bench.project) / "claims.lock") as theirs:
+    with Claims.of_project(bench.project) as theirs:
         assert theirs.take(claim_name("lld", "7"))
         with pytest.raises(NotAnswerable, match="A run is working on LLD-7 now"):
             give_answer(bench.project, item, {"action": "approve"})
@@ -99,18 +102,15 @@ def test_an_item_that_went_on_takes_no_answer_to_an_old_question(bench: Bench, g
     go_on()
     with pytest.raises(NotAnswerable, match="look again before you answer"):
         give_answer(bench.project, item, {"action": "approve"})
-    checkpoint.remove(item.db_path)
-    with pytest.raises(NotAnswerable, match="has gone on and ended"):
+    store_for(bench.project).remove(ItemRef("lld", "7"))
+    with pytest.raises(NotAnswerable, match="has continued and ended"):
         give_answer(bench.project, item, {"action": "approve"})
 
 
 def test_graphs_of_ones_own_ask_anything_and_take_any_answer(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = checkpoint.path_for(bench.project, "flows-mine", "a1")
-    database = ItemDatabase.open(path)
-    with closing(database.connection):
-        database.park(["Which colour?"])
+    park(bench, "flows-mine", "a1", "Which colour?")
     assert main(["review", "a1"]) == 0
     assert '["Which colour?"]' in capsys.readouterr().out
     assert main(["review", "a1", "--answer", '"green"']) == 0
@@ -125,9 +125,7 @@ def test_a_bare_id_that_two_workflows_share_needs_its_whole_name(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for workflow in ("lld", "issue"):
-        database = ItemDatabase.open(checkpoint.path_for(bench.project, workflow, "7"))
-        with closing(database.connection):
-            database.park([{"gate": "draft"}])
+        park(bench, workflow, "7", {"gate": "draft"})
     assert main(["review", "7", "--approve"]) == 2
     assert "7 may be ISSUE-7, LLD-7: give the whole name." in capsys.readouterr().err
 

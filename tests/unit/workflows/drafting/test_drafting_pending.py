@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentos.documents.approval import ApprovalInfo, stamp_approval
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import text_hash
@@ -82,9 +83,7 @@ def test_an_edited_approval_no_longer_counts_and_is_said(project: Path) -> None:
 def test_an_unfinished_checkpoint_is_pending_although_approved(project: Path) -> None:
     add(project, "docs/issues/1-x.md")
     approve(project / "docs/lld/active/LLD-1.md")
-    db_path = checkpoint.path_for(project, "lld", "1")
-    db_path.parent.mkdir(parents=True)
-    db_path.touch()
+    store_for(project).open(ItemRef("lld", "1")).close()
     assert find_llds(project, Settings(), Wanted()).reasons == {"1": "unfinished: goes on from its checkpoint"}
 
 
@@ -107,7 +106,5 @@ def test_a_brief_put_away_before_its_run_was_killed_goes_on_as_it_was(project: P
     before = find_briefs(project, Settings(), Wanted()).items[0]
     (project / "ideas/active/a.md").rename(project / "ideas/done/a.md")
     assert ids(find_briefs(project, Settings(), Wanted())) == []
-    db_path = checkpoint.path_for(project, "issue", "a")
-    db_path.parent.mkdir(parents=True)
-    db_path.touch()
+    store_for(project).open(ItemRef("issue", "a")).close()
     assert find_briefs(project, Settings(), Wanted()).items[0] == before

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentos.documents.approval import ApprovalInfo, document_hash, stamp_approval
-from agentos.engine.checkpoints import sqlite as checkpoint
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import make_plan
 from agentos.errors import UsageError
 from agentos.settings import Settings, Sources
@@ -79,9 +80,7 @@ def test_an_implemented_design_is_pending_again_when_it_changed_or_its_branch_is
 
 def test_an_unfinished_design_goes_on_whatever_else_is_known(project: Path) -> None:
     design(project, 1)
-    database = checkpoint.path_for(project, "implementation", "1")
-    database.parent.mkdir(parents=True)
-    database.touch()
+    store_for(project).open(ItemRef("implementation", "1")).close()
 
     assert find(project).reasons == {"1": "unfinished: goes on from its checkpoint"}
 
