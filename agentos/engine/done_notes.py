@@ -34,7 +34,7 @@ class DoneNotes:
         """How the item was done with this very input, if it was."""
         try:
             known, outcome, run_id = json.loads(self._path(item_id).read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             return None
         return Done(known, outcome_named(str(outcome)), run_id) if known == input_hash else None
 

@@ -60,6 +60,22 @@ def test_a_kill_at_any_node_boundary_reruns_that_node_and_no_other(sandbox: Sand
     assert sandbox.databases() == []
 
 
+def test_a_kill_between_a_nodes_commit_and_its_record_reruns_no_node_and_shows_the_one_before(
+    sandbox: Sandbox,
+) -> None:
+    sandbox.write_items(item("a", n2="die_before_record killed"))
+    assert sandbox.run().code == 1
+
+    shown = sandbox.run("--dry-run").stdout
+    again = sandbox.run()
+
+    assert "a  (resumes after n1)" in shown
+    assert "[a] resuming after n2" in again.lines
+    assert again.code == 0
+    assert starts_of(sandbox, "a") == ["n1", "n2", "n3"]
+    assert sandbox.databases() == []
+
+
 def test_fresh_starts_over_once_and_not_again_when_the_fork_server_is_lost(sandbox: Sandbox) -> None:
     sandbox.write_items(item("a", n2="fail_once f", n3="kill_once server k"))
     assert sandbox.run().code == 1

@@ -148,6 +148,12 @@ def _kill_once(victim_and_name: str) -> None:
     time.sleep(600)
 
 
+def _die_before_record(name: str) -> None:
+    """The next write in place is the record of this node, after its commit: die instead of it."""
+    if _first_time(name):
+        os.pwrite = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+
+
 def _fail_once(name: str) -> None:
     if _first_time(name):
         raise RuntimeError("failed the first time")
@@ -190,5 +196,6 @@ TASKS: dict[str, Any] = {
     "limit_files": _limit_files,
     "crash_once": _crash_once,
     "kill_once": _kill_once,
+    "die_before_record": _die_before_record,
     "fail_once": _fail_once,
 }
