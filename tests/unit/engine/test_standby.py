@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentos.engine.backends.protocol import WorkerExit
+from agentos.engine.checkpoints import store_at
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims
 from agentos.engine.item_store import ItemStore
 from agentos.engine.loop import Loop
@@ -46,8 +48,10 @@ class Place:
         if self.is_out_of_memory:
             raise OSError
         self.made.append(item_id)
-        self.store.db_path(item_id).parent.mkdir(parents=True, exist_ok=True)
-        self.store.db_path(item_id).touch()
+        self.leave_checkpoint(item_id)
+
+    def leave_checkpoint(self, item_id: str) -> None:
+        store_at(self.store.checkpoint_address(item_id)).open(ItemRef("flow", item_id)).close()
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         self.heard.append(message)
@@ -111,7 +115,7 @@ def test_an_item_that_starts_hears_what_its_worker_said_meanwhile_in_order(place
     assert place.heard == [OPENED, b"hello\n", WAITS]
     assert "a" not in place.standby
     assert not place.standby.hand_over("a", place)
-    assert place.store.db_path("a").exists()
+    assert place.store.has_checkpoint("a")
 
 
 def test_one_that_could_not_be_made_is_not_tried_again(place: Place) -> None:
@@ -140,15 +144,14 @@ def test_one_that_is_dropped_leaves_no_trace_but_what_it_found(place: Place) -> 
     place.standby.close()
     assert list(place.standby) == []
     assert place.told == [ItemNoticed(item_id="a", text="the checkpoint is damaged")]
-    assert not place.store.db_path("a").exists()
+    assert not place.store.has_checkpoint("a")
 
 
 def test_a_checkpoint_that_was_there_before_stays(place: Place) -> None:
-    place.store.db_path("a").parent.mkdir(parents=True, exist_ok=True)
-    place.store.db_path("a").touch()
+    place.leave_checkpoint("a")
     place.standby.prepare()
     place.standby.close()
-    assert place.store.db_path("a").exists()
+    assert place.store.has_checkpoint("a")
 
 
 def test_next_up_are_the_items_that_only_wait_for_a_place() -> None:
