@@ -51,7 +51,7 @@ class Place:
         self.leave_checkpoint(item_id)
 
     def leave_checkpoint(self, item_id: str) -> None:
-        store_at(self.store.checkpoint_address(item_id)).open(ItemRef("flow", item_id)).close()
+        store_at(self.store.checkpoint_address(item_id)).open(ItemRef("test", item_id)).close()
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         self.heard.append(message)
