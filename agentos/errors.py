@@ -50,3 +50,12 @@ class QuotaGoneError(AgentosError):
     """Every usable key is limited for longer than the user is willing to wait."""
 
     exit_code = ExitCode.QUOTA_GONE
+
+
+class CallCancelledError(AgentosError):
+    """The model call was given up because its caller is stopping."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, message: str = "The model call was cancelled because its caller is stopping.") -> None:
+        super().__init__(message)

@@ -144,6 +144,11 @@ class PoolExhausted:
     """ISO 8601 UTC time of the next opening, when `limited`."""
     seconds: float | None = None
     names: tuple[str, ...] = ()
+    """The busy keys when `in_use`, all of the provider's when `none_valid`."""
+    limited: tuple[str, ...] = ()
+    """Keys that are limited beside the busy ones."""
+    slots: int | None = None
+    """How many calls the busy keys carry at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from agentos.engine.done_notes import Done, DoneNotes
 from agentos.engine.emitter import Reporter
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
-from agentos.engine.lease_server import KeyDesk, RunControl
+from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.plan import Plan, input_hash
@@ -32,11 +32,13 @@ from agentos.engine.stopping import GRACE
 from agentos.engine.stream_sink import StreamSink
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, Stamped, Warned
+from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
+from agentos.keys.key_file import KeyFile
 from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
-from agentos.keys.service import KeyService
+from agentos.keys.refusals import Patience
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
 from agentos.providers.provider import base_url_variable
@@ -151,7 +153,7 @@ class Launcher:
                     redactor=redactor,
                     **_preloads(request, credentials),
                 ),
-                keys=lambda control, emit: _key_desk(request, credentials, memory, redactor, loop, control, emit),
+                keys=lambda control, emit: _lease_server(request, credentials, memory, redactor, loop, control, emit),
                 redactor=redactor,
                 hold_node=request.hold_node,
             )
@@ -217,7 +219,7 @@ def _records_kept() -> Iterator[None]:
         ) from None
 
 
-def _key_desk(
+def _lease_server(
     request: RunRequest,
     credentials: CredentialSet,
     memory: LimitMemory,
@@ -225,24 +227,22 @@ def _key_desk(
     loop: Loop,
     control: RunControl,
     emit: Listener,
-) -> KeyDesk:
-    service = KeyService(
+) -> LeaseServer:
+    broker = KeyBroker(
         with_cli_login(credentials),
         emit=emit,
         memory=memory,
         salt=load_salt() if credentials.credentials else b"",
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
-    )
-    return KeyDesk(
-        service,
-        control,
-        loop,
-        emit,
-        parallel=request.parallel,
-        max_wait_seconds=request.max_wait_seconds,
-        load=lambda: with_cli_login(load_credentials()),
+        patience=_patience(request.max_wait_seconds),
+        key_file=KeyFile(load=lambda: with_cli_login(load_credentials())),
         on_reload=lambda changed: redactor.add(changed.secrets.values()),
     )
+    return LeaseServer(broker, control, loop, emit, parallel=request.parallel)
+
+
+def _patience(max_wait_seconds: float | None) -> Patience | None:
+    return None if max_wait_seconds is None else Patience(max_wait_seconds, f"--max-wait {max_wait_seconds:g} s")
 
 
 def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:

@@ -8,16 +8,17 @@ import random
 import socket
 import time
 
-from agentos.engine.lease_client import SocketBroker
-from agentos.engine.lease_server import KeyDesk
+from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import READ, Loop
 from agentos.engine.messages import DownMessage, LineBuffer, decode, encode
 from agentos.errors import ExitCode
 from agentos.events import Event
+from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.leases import Lease
+from agentos.keys.key_file import KeyFile
+from agentos.keys.lease_client import LeaseClient
+from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.pool import KeySpec
-from agentos.keys.service import KeyService
 from agentos.providers.evidence import Succeeded
 from benchmarks.harness import scratch, verdict
 
@@ -51,8 +52,8 @@ def _measure() -> tuple[float, float]:
     loop, run = Loop(), _Run()
     specs = [KeySpec(name=f"k{n}", provider="google", group=f"g{n}") for n in range(PROCESSES)]
     credentials = CredentialSet(tuple(Credential(spec, f"secret-number-{n}") for n, spec in enumerate(specs)))
-    service = KeyService(credentials, emit=_ignore, rng=random.Random(1))
-    desk = KeyDesk(service, run, loop, _ignore, parallel=PROCESSES)
+    broker = KeyBroker(credentials, emit=_ignore, key_file=KeyFile(), rng=random.Random(1))
+    server = LeaseServer(broker, run, loop, _ignore, parallel=PROCESSES)
     results, children = os.pipe(), []
     for number in range(PROCESSES):
         ours, theirs = socket.socketpair()
@@ -64,7 +65,7 @@ def _measure() -> tuple[float, float]:
         theirs.close()
         children.append(pid)
         run.sockets[f"w{number}"] = ours
-        _serve(loop, desk, f"w{number}", ours)
+        _serve(loop, server, f"w{number}", ours)
     os.close(results[1])
     loop.after(SECONDS + 1.0, loop.stop)
     loop.run()
@@ -76,7 +77,7 @@ def _measure() -> tuple[float, float]:
     return sum(report["pairs"] for report in reports) / SECONDS, latencies[int(len(latencies) * 0.99)]
 
 
-def _serve(loop: Loop, desk: KeyDesk, item_id: str, connection: socket.socket) -> None:
+def _serve(loop: Loop, server: LeaseServer, item_id: str, connection: socket.socket) -> None:
     lines = LineBuffer()
 
     def read(_events: int) -> None:
@@ -85,41 +86,31 @@ def _serve(loop: Loop, desk: KeyDesk, item_id: str, connection: socket.socket) -
             loop.unwatch(connection.fileno())
             return
         for line in lines.feed(data):
-            desk.take(item_id, decode(line))  # type: ignore[arg-type]
+            server.take(item_id, decode(line))  # type: ignore[arg-type]
 
     loop.watch(connection.fileno(), READ, read)
 
 
 def _lease_in_a_loop(connection: socket.socket, report_fd: int) -> None:
     lines = LineBuffer()
-    broker = SocketBroker(lambda message: connection.sendall(encode(message)))
+
+    def send(message: LeaseRequest) -> None:
+        connection.sendall(encode(message))
+        if isinstance(message, LeaseAsk):
+            # A worker's listening thread would deliver the answer; here the same thread asks and listens.
+            for line in lines.feed(connection.recv(1 << 16)):
+                client.deliver(decode(line))  # type: ignore[arg-type]
+
+    client = LeaseClient(send)
     sample: list[float] = []
     pairs, ends = 0, time.monotonic() + SECONDS
-    answers: list[Lease] = []
     while time.monotonic() < ends:
         began = time.perf_counter()
-        lease = _acquire(broker, connection, lines)
+        lease = client.acquire(Ask(provider="google", model="m"))
         sample.append(time.perf_counter() - began)
-        broker.release(lease, Succeeded())
+        client.release(lease, Succeeded())
         pairs += 1
-        answers.clear()
     os.write(report_fd, (json.dumps({"pairs": pairs, "sample": sample[::20]}) + "\n").encode())
-
-
-def _acquire(broker: SocketBroker, connection: socket.socket, lines: LineBuffer) -> Lease:
-    """A worker's listening thread would deliver the answer; here the same thread asks and listens."""
-    original = broker._send
-
-    def send_and_listen(message: object) -> None:
-        original(message)  # type: ignore[arg-type]
-        for line in lines.feed(connection.recv(1 << 16)):
-            broker.deliver(decode(line))  # type: ignore[arg-type]
-
-    broker._send = send_and_listen
-    try:
-        return broker.acquire(provider="google", model="m")
-    finally:
-        broker._send = original
 
 
 def _ignore(_event: Event) -> None:

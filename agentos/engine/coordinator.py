@@ -16,9 +16,9 @@ from agentos.engine.done_notes import Done
 from agentos.engine.emitter import Emitter, Reporter
 from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
-from agentos.engine.lease_server import KeyDesk, RunControl
+from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.loop import Loop
-from agentos.engine.messages import DownMessage, LeaseAsk, LeaseCancel, LeaseReturn, StartItem, UpMessage
+from agentos.engine.messages import DownMessage, StartItem, UpMessage
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
 from agentos.engine.run_settings import RunSettings
@@ -29,6 +29,7 @@ from agentos.engine.standstill import Standstill
 from agentos.engine.stopping import GRACE, Stopping
 from agentos.errors import ExitCode
 from agentos.events import Event, Listener, OutputProduced, RunFaulted, StopRequested, Warned
+from agentos.keys.leases import LeaseAsk, LeaseCancel, LeaseReturn
 from agentos.keys.redaction import Redactor
 
 _MOST_LOSSES = 3
@@ -47,11 +48,11 @@ class Coordinator:
         vital_reporters: Sequence[Reporter] = (),
         claims: Claims,
         backend: Callable[[BackendEvents], Backend],
-        keys: Callable[[RunControl, Listener], KeyDesk],
+        keys: Callable[[RunControl, Listener], LeaseServer],
         redactor: Redactor,
         hold_node: HoldNode = hold_nothing,
     ) -> None:
-        """Signals are handled during `execute` only. `keys` makes the desk that serves this run's workers.
+        """Signals are handled during `execute` only. `keys` makes the lease server of this run's workers.
 
         `hold_node` is asked before each node; an item it holds keeps its checkpoint and ends as `paused`.
         """
@@ -149,7 +150,7 @@ class Coordinator:
         self._loop.post(lambda: self._perform(actions))
         self.request_stop(reason, exit_code=ExitCode.ITEM_FAILED)
 
-    # What the key desk asks for.
+    # What the lease server asks for.
 
     def send(self, item_id: str, message: DownMessage) -> None:
         self._backend.send(item_id, message)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from types import NoneType
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_args
+
+from agentos.keys.leases import LeaseAnswer, LeaseRequest
+from agentos.wire import Codec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,123 +88,20 @@ class ItemStopped:
     """Up, last: stopped as asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseAsk:
-    """Up: a model call wants a key. Answered by LeaseGranted or LeaseRefused, whenever that is."""
-
-    ticket: int
-    provider: str
-    model: str
-    estimated_tokens: int
-    estimated_cost_usd: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseCancel:
-    """Up: the call no longer wants one."""
-
-    ticket: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseReturn:
-    """Up: the key comes back, with what the call showed."""
-
-    key_name: str
-    fence: int
-    evidence: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseGranted:
-    """Down: the key, for one call."""
-
-    ticket: int
-    key_name: str
-    fence: int
-    provider: str
-    model: str
-    secret: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRefused:
-    """Down: waiting would not help. `exit_code` names the kind of error."""
-
-    ticket: int
-    exit_code: int
-    message: str
-
-
-DownMessage = StartItem | Proceed | StopItem | LeaseGranted | LeaseRefused
-UpMessage = (
-    ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped | LeaseAsk | LeaseCancel | LeaseReturn
-)
+DownMessage = StartItem | Proceed | StopItem | LeaseAnswer
+UpMessage = ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped | LeaseRequest
 Message = DownMessage | UpMessage
 
-_BY_NAME: dict[str, type[Message]] = {
-    kind.__name__: kind
-    for kind in (
-        *(StartItem, Proceed, StopItem, LeaseGranted, LeaseRefused),
-        *(ItemOpened, NodeReady, Heartbeat, ItemDone, ItemFailed, ItemStopped),
-        *(LeaseAsk, LeaseCancel, LeaseReturn),
-    )
-}
-
-
-_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+_codec: Codec[Message] = Codec(*get_args(Message))
 
 
 def encode(message: Message) -> bytes:
-    name = type(message).__name__
-    data = {field_name: getattr(message, field_name) for field_name in _READERS[name]}
-    return _encode_json([name, data]).encode() + b"\n"
+    return _codec.encode(message)
 
 
 def decode(line: bytes) -> Message:
     """Raises ValueError on anything that `encode` did not write: a node may have found the socket."""
-    try:
-        name, data = json.loads(line)
-        kind, readers = _BY_NAME[name], _READERS[name]
-        values = {field_name: read(data[field_name]) for field_name, read in readers.items()}
-        is_exact = len(data) == len(values)
-    except (TypeError, LookupError, RecursionError) as error:
-        raise ValueError(f"malformed message ({type(error).__name__})") from None
-    if not is_exact:
-        raise ValueError(f"malformed message (unknown fields in {name})")
-    return kind(**values)
-
-
-def _exactly(*kinds: type) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        # Not isinstance: JSON's `true` is no number.
-        if type(value) not in kinds:
-            raise TypeError
-        return value
-
-    return read
-
-
-_text, _number, _list, _dict = _exactly(str), _exactly(float, int), _exactly(list), _exactly(dict)
-
-_READER_OF_ANNOTATION: dict[str, Callable[[Any], Any]] = {
-    "str": _text,
-    "int": _exactly(int),
-    "float": _number,
-    "bool": _exactly(bool),
-    "str | None": _exactly(str, NoneType),
-    "float | None": _exactly(float, int, NoneType),
-    "dict[str, Any]": _dict,
-    "dict[str, str]": lambda value: {name: _text(text) for name, text in _dict(value).items()},
-    "list[str]": lambda value: [_text(text) for text in _list(value)],
-    "list[tuple[str, float]]": lambda value: [(_text(node), _number(seconds)) for node, seconds in _list(value)],
-}
-"""Checks a field's value and gives it back as `encode` was given it."""
-
-_READERS = {
-    name: {known.name: _READER_OF_ANNOTATION[str(known.type)] for known in fields(kind)}
-    for name, kind in _BY_NAME.items()
-}
+    return _codec.decode(line)
 
 
 class LineBuffer:

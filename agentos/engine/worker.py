@@ -20,7 +20,6 @@ from agentos.engine.checkpoints import store_at
 from agentos.engine.checkpoints.opening import open_item
 from agentos.engine.checkpoints.protocol import CheckpointUnwritable, ItemCheckpoint, ItemRef
 from agentos.engine.item_store import stage_documents
-from agentos.engine.lease_client import SocketBroker
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.messages import (
     DownMessage,
@@ -29,8 +28,6 @@ from agentos.engine.messages import (
     ItemFailed,
     ItemOpened,
     ItemStopped,
-    LeaseGranted,
-    LeaseRefused,
     LineBuffer,
     NodeReady,
     Proceed,
@@ -40,12 +37,13 @@ from agentos.engine.messages import (
     decode,
     encode,
 )
-from agentos.errors import AgentosError
+from agentos.errors import AgentosError, CallCancelledError
+from agentos.keys.lease_client import LeaseClient
+from agentos.keys.leases import LeaseGranted, LeaseRefused
 from agentos.keys.redaction import Redactor
+from agentos.llm.broker import set_broker
 from agentos.llm.cancellation import cancel_calls
 from agentos.llm.context import calls_made, set_call_context
-from agentos.llm.errors import CallCancelledError
-from agentos.llm.model import set_broker
 from agentos.outcomes import AWAITING_REVIEW, COMPLETED
 from agentos.processes import host
 
@@ -74,7 +72,7 @@ class Channel:
         self._send_lock = threading.Lock()
         self._may_proceed = threading.Semaphore(0)
         self.is_stopping = False
-        self.broker = SocketBroker(self.send)
+        self.broker = LeaseClient(self.send)
         self._main_thread = threading.main_thread().ident
         self._pid = os.getpid()
         for line in early:

@@ -1,11 +1,22 @@
-"""The lease of a key for one model call, and where a call gets it. Data only, no I/O."""
+"""What passes between a model call and the broker of keys: asks, leases, evidence. Data only, no I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agentos.errors import AgentosError, BudgetReachedError, NoUsableKeyError, QuotaGoneError
 from agentos.providers.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One call's wish for a key."""
+
+    provider: str
+    model: str
+    estimated_tokens: int = 0
+    estimated_cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +31,66 @@ class Lease:
     secret: str = field(repr=False)
 
 
-class LeaseBroker(Protocol):
-    """Where a model call gets its key. A worker's broker speaks over its socket; alone, one owns the pool."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAsk:
+    """To the broker: a call wants a key. Answered by LeaseGranted or LeaseRefused, whenever that is."""
 
-    def acquire(
-        self,
-        *,
-        provider: str,
-        model: str,
-        estimated_tokens: int = 0,
-        estimated_cost_usd: float | None = None,
-    ) -> Lease:
-        """Wait, in order, for a key. Raises NoUsableKeyError, QuotaGoneError or BudgetReachedError."""
+    ticket: int
+    """The caller's own number for it."""
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseCancel:
+    """To the broker: the call no longer wants one."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseReturn:
+    """To the broker: the key comes back, with what the call showed."""
+
+    fence: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseGranted:
+    """From the broker: the key, for one call."""
+
+    ticket: int
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRefused:
+    """From the broker: waiting would not help. `exit_code` names the kind of error."""
+
+    ticket: int
+    exit_code: int
+    message: str
+
+    def error(self) -> AgentosError:
+        return _REFUSALS.get(self.exit_code, AgentosError)(self.message)
+
+
+LeaseRequest = LeaseAsk | LeaseCancel | LeaseReturn
+LeaseAnswer = LeaseGranted | LeaseRefused
+
+_REFUSALS: dict[int, type[AgentosError]] = {
+    int(kind.exit_code): kind for kind in (NoUsableKeyError, BudgetReachedError, QuotaGoneError)
+}
+
+
+class LeaseBroker(Protocol):
+    """Where a model call gets its key: over a worker's socket, or from a broker in the same process."""
+
+    def acquire(self, ask: Ask) -> Lease:
+        """Wait, in order, for a key.
+
+        Raises NoUsableKeyError, QuotaGoneError, BudgetReachedError, or CallCancelledError if the process is stopping.
+        """
         ...
 
     def release(self, lease: Lease, evidence: Evidence) -> None:

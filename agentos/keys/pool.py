@@ -61,7 +61,12 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class AllInUse:
-    """Every key that could serve is held by a call."""
+    """Every key that could serve now is held by a call."""
+
+    busy: tuple[str, ...]
+    limited: tuple[str, ...] = ()
+    """Keys that could serve later; the first limit of theirs ends at `until`, UTC epoch seconds."""
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +209,11 @@ class KeyPool:
         if lease is None or lease.key.spec.name != key_name:
             stale = self._ended.get(fence)
             if stale is not None and stale.key.spec.name == key_name:
-                self._weigh(time, stale, evidence)
+                self._apply_evidence(time, stale, evidence)
             return False
         rank = lease.quota.rank
         self._end_lease(lease)
-        self._weigh(time, lease, evidence)
+        self._apply_evidence(time, lease, evidence)
         if lease.quota.rank != rank:
             provider, group_name = lease.group.id
             self._lanes[provider, lease.model].forget_place(group_name)
@@ -221,7 +226,9 @@ class KeyPool:
         key = self._keys[key_name]
         group = self._group_of(key)
         self._quota(group, model)
-        self._weigh(time, _Lease(key, group, self._newest_fence + 1, "", model, Receipt([time, 0.0])), evidence)
+        self._apply_evidence(
+            time, _Lease(key, group, self._newest_fence + 1, "", model, Receipt([time, 0.0])), evidence
+        )
         if isinstance(evidence, Succeeded):
             self._lift(time, key, only_for_good=False)
 
@@ -281,16 +288,21 @@ class KeyPool:
         if not serving:
             return NoneValid(tuple(key.spec.name for key in self._current_keys() if key.spec.provider == provider))
         pause_ends = self._pauses[provider].until if provider in self._pauses else 0.0
-        limits_end, is_in_use = math.inf, False
+        limits_end = math.inf
+        busy: list[Group] = []
+        limited: list[Group] = []
         for group, quota in serving:
             closed_until = max(pause_ends, self._closed_until(time, quota))
             if closed_until > time:
                 limits_end = min(limits_end, closed_until)
+                limited.append(group)
             elif (quota is not None and quota.probe_fence is not None) or group.free_key() is None:
-                is_in_use = True
+                busy.append(group)
             else:
                 return None
-        return AllInUse() if is_in_use else AllLimited(limits_end - self._skew)
+        if not busy:
+            return AllLimited(limits_end - self._skew)
+        return AllInUse(_valid_names(busy), _valid_names(limited), limits_end - self._skew if limited else None)
 
     def usable_slots(self, now: float, provider: str, model: str) -> int:
         """How many calls the keys can carry at once: all of an open group, one of a group that is reopening."""
@@ -479,7 +491,7 @@ class KeyPool:
         self._quota(group, lane.model)  # The group may be new to the lane's model.
         lane.make_ready(group)
 
-    def _weigh(self, time: float, lease: _Lease, evidence: Evidence) -> None:
+    def _apply_evidence(self, time: float, lease: _Lease, evidence: Evidence) -> None:
         """Learn from a call: limits are the quota's, rejection the key's, overload the provider's."""
         quota, fence, provider = lease.quota, lease.fence, lease.key.spec.provider
         match evidence:
@@ -590,3 +602,7 @@ class KeyPool:
             last_used=None if key.last_used is None else key.last_used - self._skew,
             reason=reason,
         )
+
+
+def _valid_names(groups: Iterable[Group]) -> tuple[str, ...]:
+    return tuple(key.spec.name for group in groups for key in group.keys.values() if key.is_valid)

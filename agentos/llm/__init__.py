@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentos.errors import CallCancelledError
+    from agentos.llm.broker import current_broker, set_broker
     from agentos.llm.calls import agenerate, close, generate, preload
     from agentos.llm.cancellation import cancel_calls
     from agentos.llm.context import set_call_context
     from agentos.llm.errors import (
-        CallCancelledError,
         InvalidOutputError,
         ModelRequestError,
         ProviderUnavailableError,
         RecordingMissingError,
     )
-    from agentos.llm.model import current_broker, set_broker
     from agentos.llm.offline import OfflineRequest, register_offline
     from agentos.llm.settings import LlmSettings, ProviderSettings, configure, provider_settings
     from agentos.llm.types import Message, Reply
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "CallCancelledError": "errors",
+    "CallCancelledError": "cancellation",
     "InvalidOutputError": "errors",
     "LlmSettings": "settings",
     "Message": "types",
@@ -63,12 +63,12 @@ _MODULE_OF = {
     "cancel_calls": "cancellation",
     "close": "calls",
     "configure": "settings",
-    "current_broker": "model",
+    "current_broker": "broker",
     "generate": "calls",
     "preload": "calls",
     "provider_settings": "settings",
     "register_offline": "offline",
-    "set_broker": "model",
+    "set_broker": "broker",
     "set_call_context": "context",
 }
 

@@ -10,10 +10,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from agentos.llm import offline, recorded, settings
+from agentos.llm.broker import masked
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
 from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
-from agentos.llm.model import complete, masked
+from agentos.llm.model import complete
 from agentos.llm.types import (
     Completion,
     Message,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agentos.llm.errors import CallCancelledError
+from agentos.errors import CallCancelledError
 
 _active: set[Cancellation] = set()
 _active_lock = threading.Lock()
@@ -34,7 +34,7 @@ class Cancellation:
 
     def check(self) -> None:
         if self.is_requested:
-            raise cancelled_error()
+            raise CallCancelledError
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless cancelled before or meanwhile."""
@@ -55,10 +55,6 @@ class Cancellation:
         finally:
             with self._lock:
                 self._callback = None
-
-
-def cancelled_error() -> CallCancelledError:
-    return CallCancelledError("The model call was cancelled because its caller is stopping.")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentos.errors import AgentosError, ExitCode, UsageError
+from agentos.errors import AgentosError, UsageError
 from agentos.providers.registry import providers
 
 
@@ -16,12 +16,6 @@ class ModelRequestError(AgentosError):
 
 class InvalidOutputError(AgentosError):
     """The answer did not fit the output type, not even after the model was told why."""
-
-
-class CallCancelledError(AgentosError):
-    """The call was given up because its caller is stopping."""
-
-    exit_code = ExitCode.INTERRUPTED
 
 
 class RecordingMissingError(AgentosError):

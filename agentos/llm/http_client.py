@@ -5,6 +5,7 @@ SDK objects hold a placeholder instead of a key, so nothing they keep, log or ra
 
 from __future__ import annotations
 
+import os
 import ssl
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-from agentos.llm import settings
+from agentos.keys.faults import simulates_429
 from agentos.providers.registry import providers
 
 PLACEHOLDER_KEY = "key-is-added-on-the-wire"
@@ -82,7 +83,7 @@ _has_simulated = False
 def _simulated_answer(provider: str, request: httpx2.Request) -> httpx2.Response | None:
     """With AGENTOS_SIMULATE_429, the first call of a process meets a rate limit that never left the machine."""
     global _has_simulated
-    if _has_simulated or not settings.simulates_429():
+    if _has_simulated or not simulates_429(os.environ):
         return None
     _has_simulated = True
     headers, content = providers()[provider].sample_rate_limit.encoded()

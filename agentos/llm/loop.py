@@ -9,7 +9,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from agentos.llm.cancellation import Cancellation, cancelled_error
+from agentos.errors import CallCancelledError
+from agentos.llm.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class CallLoop:
             try:
                 return future.result()
             except concurrent.futures.CancelledError:
-                raise cancelled_error() from None
+                raise CallCancelledError from None
             finally:
                 future.cancel()
 

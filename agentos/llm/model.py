@@ -6,8 +6,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from agentos.keys.leases import Lease, LeaseBroker
+from agentos.keys.leases import Ask, Lease, LeaseBroker
 from agentos.llm import pricing
+from agentos.llm.broker import current_broker
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure
@@ -22,32 +23,6 @@ Attempt = Callable[[Lease], Outcome]
 _USUAL_OUTPUT_TOKENS = 4096
 
 retry_policy = RetryPolicy()
-
-_broker: LeaseBroker | None = None
-_mask: Callable[[str], str] = str
-
-
-def set_broker(broker: LeaseBroker | None, *, mask: Callable[[str], str] = str) -> None:
-    """Lease keys from `broker` in this process from now on; None goes back to the process's own pool.
-
-    `mask` hides keys in text that is about to be written to disk.
-    """
-    global _broker, _mask
-    _broker, _mask = broker, mask
-
-
-def masked(text: str) -> str:
-    """The text without any key the broker has leased."""
-    return _mask(text)
-
-
-def current_broker() -> LeaseBroker:
-    """The broker that was set; outside a run, one that owns the user's keys itself."""
-    if _broker is not None:
-        return _broker
-    from agentos.llm.local_broker import own_broker  # noqa: PLC0415 - a worker never needs it
-
-    return own_broker()
 
 
 def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> Completion:
@@ -88,10 +63,12 @@ def _acquire(broker: LeaseBroker, request: Request) -> Lease:
     input_tokens = pricing.estimate_tokens(request.text)
     output_tokens = request.max_output_tokens or _USUAL_OUTPUT_TOKENS
     return broker.acquire(
-        provider=request.model.provider,
-        model=request.model.model,
-        estimated_tokens=input_tokens,
-        estimated_cost_usd=pricing.estimate_cost(str(request.model), input_tokens, output_tokens),
+        Ask(
+            provider=request.model.provider,
+            model=request.model.model,
+            estimated_tokens=input_tokens,
+            estimated_cost_usd=pricing.estimate_cost(str(request.model), input_tokens, output_tokens),
+        )
     )
 
 

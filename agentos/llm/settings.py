@@ -77,10 +77,6 @@ def record_dir() -> Path | None:
     return _configured.record_dir or _path_variable("AGENTOS_RECORD_DIR")
 
 
-def simulates_429() -> bool:
-    return os.environ.get("AGENTOS_SIMULATE_429", "").lower() in ("1", "true", "yes", "on")
-
-
 def _path_variable(name: str) -> Path | None:
     text = os.environ.get(name)
     return Path(text).expanduser() if text else None

@@ -114,8 +114,8 @@ class Progress:
                 self._end(event)
             case ParallelismChanged(now=parallel):
                 self._parallel = parallel
-            case PoolExhausted():
-                self._has_keys = False
+            case PoolExhausted(kind=kind):
+                self._has_keys = kind == "none_valid"  # Then calls fail; nobody waits.
             case PoolResumed():
                 self._has_keys = True
             case StopRequested():

@@ -177,7 +177,7 @@ def _run_text(event: _RunEvent) -> str:
 
 
 def _cooling(event: KeyCoolingDown) -> str:
-    subject = f"Key {event.key_number} {one_line(event.reason)}"
+    subject = f"Key {one_line(event.key_name, longest=60)} {one_line(event.reason)}"
     if not math.isfinite(event.seconds) or event.seconds <= 0:
         return subject  # Waiting would not bring it back.
     seconds = max(1, math.ceil(event.seconds))
@@ -199,7 +199,16 @@ def _exhaustion(event: PoolExhausted) -> str:
         case "limited":
             return _next_opening(event)
         case _:
-            return f"all {len(names)} keys in use" if len(names) > 1 else "every key is in use"
+            return _busy(event)
+
+
+def _busy(event: PoolExhausted) -> str:
+    others = "; limited: " + listed([one_line(name, longest=60) for name in event.limited]) if event.limited else ""
+    subject = "All other keys are busy" if event.limited else "All keys are busy"
+    if event.slots is None:
+        return f"{subject}{others}. To go faster, add a key"
+    at_once = f" ({counted(event.slots, 'call')} at a time)"
+    return f"{subject}{at_once}{others}. To go faster, add a key or raise max_concurrent"
 
 
 def _next_opening(event: PoolExhausted) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 
 from agentos.errors import NoUsableKeyError
-from agentos.keys.leases import Lease
+from agentos.keys.leases import Ask, Lease
 from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected
 
 
@@ -21,22 +21,20 @@ class RecordingBroker:
         self.released: list[tuple[Lease, Evidence]] = []
         self.estimates: list[tuple[int, float | None]] = []
 
-    def acquire(
-        self, *, provider: str, model: str, estimated_tokens: int = 0, estimated_cost_usd: float | None = None
-    ) -> Lease:
+    def acquire(self, ask: Ask) -> Lease:
         with self._lock:
             name = next((name for name in self._keys if name not in self._out), None)
             if name is None:
-                raise NoUsableKeyError(f"No usable key for {provider}: {', '.join(self._keys)}.")
+                raise NoUsableKeyError(f"No usable key for {ask.provider}: {', '.join(self._keys)}.")
             lease = Lease(
                 key_name=name,
                 fence=len(self.acquired) + 1,
-                provider=provider,
-                model=model,
+                provider=ask.provider,
+                model=ask.model,
                 secret=self._keys[name],
             )
             self.acquired.append(lease)
-            self.estimates.append((estimated_tokens, estimated_cost_usd))
+            self.estimates.append((ask.estimated_tokens, ask.estimated_cost_usd))
             return lease
 
     def release(self, lease: Lease, evidence: Evidence) -> None:

@@ -235,10 +235,11 @@ def test_more_items_than_keys_wait_for_keys_and_exhaustion_is_said_once(capsys: 
     assert "key-" not in printed()
 
 
+@pytest.mark.parametrize("value", ["true", "on"])
 def test_a_simulated_429_marks_that_key_alone_and_the_call_goes_on_with_another(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("AGENTOS_SIMULATE_429", "true")
+    monkeypatch.setenv("AGENTOS_SIMULATE_429", value)
     pool = CredentialCoordinator(["key-one", "key-two"])
     used: list[str | None] = []
     available: list[int] = []

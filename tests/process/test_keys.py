@@ -46,7 +46,7 @@ def test_a_limited_key_hands_over_to_another_and_parallelism_follows_the_keys(sa
     assert finished.code == 0, finished.stdout
     assert limit_hits(server) == 1
     assert server.stats()["by_status"] == {"200": 32, "429": 1}
-    assert "[COORDINATOR] Key 1 rate-limited, back in 2s" in finished.stdout
+    assert "[COORDINATOR] Key alpha rate-limited, back in 2s" in finished.stdout
     # A project's file decided where the keys went: the user is told.
     assert f"your google keys with them, to {server.base_url('google')}" in finished.stdout
     changes = [(change["before"], change["now"]) for change in of_type(sandbox.records(), "parallelism_changed")]
@@ -131,6 +131,18 @@ def test_no_valid_key_is_exit_4_at_once_with_names_until_a_secret_changes(sandbo
     assert hits_before == 2
     assert _hits(server, "beta") == 1
     assert sandbox.notes().count("a prepare start") == 1  # The item went on from its checkpoint.
+
+
+def test_keys_are_not_called_available_again_when_every_item_fails_for_them(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha", is_valid=False), latency_seconds=0.5):
+        _items(sandbox, "a", "b", "c")
+        finished = _run(sandbox, "--parallel", "3").wait()
+
+    assert finished.code == 4, finished.stdout
+    busy = "All keys are busy (1 call at a time). To go faster, add a key or raise max_concurrent"
+    assert finished.lines.count(f"{EXHAUSTED} {busy}") == 1
+    assert finished.lines.count(f"{EXHAUSTED} no key is valid: alpha") == 1
+    assert "available again" not in finished.stdout
 
 
 def test_a_model_without_any_key_is_exit_4_with_the_command_that_helps(sandbox: Sandbox) -> None:
@@ -258,7 +270,7 @@ def test_the_pool_can_be_limited_and_a_429_simulated_by_hand(sandbox: Sandbox) -
         finished = _run(sandbox, env=by_hand).wait()
 
     assert finished.code == 0, finished.stdout
-    assert "Key 1 rate-limited" in finished.stdout
+    assert "Key alpha rate-limited" in finished.stdout
     assert "a has its SDK: True" in sandbox.notes()  # Loaded once, before the worker was made.
     assert server.stats()["by_key_and_status"] == {"alpha": {"200": 1}}
 

@@ -81,6 +81,10 @@ PURE_MODULES = (
     "agentos.providers.openai",
     "agentos.providers.provider",
     "agentos.providers.replies",
+    "agentos.keys.leases",
+    "agentos.keys.refusals",
+    "agentos.keys.waiting",
+    "agentos.wire",
 )
 
 ROOMS = (
@@ -91,6 +95,7 @@ ROOMS = (
     "paths",
     "text",
     "files",
+    "wire",
     "processes",
     "settings",
     "outputs",
@@ -274,7 +279,8 @@ def test_events_outcomes_and_errors_know_nobody_but_each_other() -> None:
         "agentos.workflows.parallel.credential_coordinator",
         "agentos.engine.worker",
         "agentos.reporters.console",
-        "agentos.keys.service",
+        "agentos.keys.broker",
+        "agentos.keys.local_broker",
     ],
 )
 def test_light_modules_load_no_heavy_library(start: str) -> None:

@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Any, ClassVar, Generic, NotRequired, TypedDict, TypeVar
 
 from agentos.engine import limits
-from agentos.engine.faults import Credentials, with_faults
 from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, make_plan
 from agentos.engine.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
@@ -21,6 +20,7 @@ from agentos.engine.stopping import GRACE
 from agentos.engine.threads import CallEnd, start_call
 from agentos.errors import UsageError
 from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, StopRequested, Warned
+from agentos.keys.faults import Credentials, with_faults
 from agentos.outcomes import COMPLETED, FAILED, INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
 from agentos.text.identifiers import sanitize_identifier

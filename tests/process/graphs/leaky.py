@@ -18,6 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
 from agentos import outputs
+from agentos.keys.leases import Ask
 from agentos.llm import current_broker, generate
 from agentos.providers.evidence import Abandoned
 
@@ -47,7 +48,7 @@ def _encodings(secret: str) -> dict[str, str]:
 def _steal() -> str:
     """What any node can do: it holds its key while it holds a lease."""
     provider, _, model = MODEL.partition(":")
-    lease = current_broker().acquire(provider=provider, model=model)
+    lease = current_broker().acquire(Ask(provider=provider, model=model))
     current_broker().release(lease, Abandoned())
     return lease.secret
 

@@ -1,4 +1,4 @@
-"""The desk on a real loop: what it sends, when it stops the run, how it follows the key file and the keys."""
+"""The lease server on a real loop: what it sends, when it stops the run, how it follows the key file and the keys."""
 
 from __future__ import annotations
 
@@ -7,28 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from agentos.engine.lease_server import KeyDesk
+from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import Loop
-from agentos.engine.messages import (
-    DownMessage,
-    LeaseAsk,
-    LeaseCancel,
-    LeaseGranted,
-    LeaseRefused,
-    LeaseReturn,
-)
+from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Event, ParallelismChanged, Warned
+from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
-from agentos.keys.service import KeyService
-from agentos.keys.wire import evidence_to_data
+from agentos.keys.key_file import KeyFile
+from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
+from agentos.keys.refusals import Patience
 from agentos.providers.evidence import Evidence, QuotaSpent, Rejected, Succeeded, Usage
 
 
 class Run:
-    """What the desk may ask of the run, noted down; and the desk."""
+    """What the server may ask of the run, noted down; and the server."""
 
     def __init__(
         self, key_file: Path, loop: Loop, *names: str, budget: float | None = None, max_wait: float | None = None
@@ -40,17 +35,14 @@ class Run:
         self.said: list[Event] = []
         self.loadable: CredentialSet | UsageError = keys(*names)
         self.key_file = key_file
-        service = KeyService(keys(*names), emit=self.said.append, budget=None if budget is None else Budget(budget))
-        self.desk = KeyDesk(
-            service,
-            self,
-            loop,
-            self.said.append,
-            parallel=3,
-            load=self._load,
-            key_file=key_file,
-            max_wait_seconds=max_wait,
+        broker = KeyBroker(
+            keys(*names),
+            emit=self.said.append,
+            budget=None if budget is None else Budget(budget),
+            patience=None if max_wait is None else Patience(max_wait, f"--max-wait {max_wait:g} s"),
+            key_file=KeyFile(key_file, load=self._load),
         )
+        self.server = LeaseServer(broker, self, loop, self.said.append, parallel=3)
 
     def _load(self) -> CredentialSet:
         if isinstance(self.loadable, UsageError):
@@ -70,15 +62,14 @@ class Run:
         self.stops.append((reason, exit_code))
 
     def ask(self, item: str, ticket: int = 1, cost: float | None = 0.01) -> None:
-        ask = LeaseAsk(ticket=ticket, provider="google", model="m", estimated_tokens=1, estimated_cost_usd=cost)
-        self.desk.take(item, ask)
+        ask = Ask(provider="google", model="m", estimated_tokens=1, estimated_cost_usd=cost)
+        self.server.take(item, LeaseAsk(ticket=ticket, ask=ask))
 
-    def grants(self) -> list[LeaseGranted]:
-        return [message for _, message in self.sent if isinstance(message, LeaseGranted)]
+    def grants(self) -> list[Lease]:
+        return [message.lease for _, message in self.sent if isinstance(message, LeaseGranted)]
 
-    def give_back(self, item: str, grant: LeaseGranted, evidence: Evidence) -> None:
-        returned = LeaseReturn(key_name=grant.key_name, fence=grant.fence, evidence=evidence_to_data(evidence))
-        self.desk.take(item, returned)
+    def give_back(self, item: str, lease: Lease, evidence: Evidence) -> None:
+        self.server.take(item, LeaseReturn(fence=lease.fence, evidence=evidence))
 
     def change_file(self, now_loads: CredentialSet | UsageError) -> None:
         self.loadable = now_loads
@@ -107,12 +98,12 @@ def test_an_item_gets_its_key_and_its_consumption_is_summed(tmp_path: Path, loop
         run.ask("x", number)
         usage = Usage(input_tokens=10, output_tokens=5, cost_usd=0.25)
         run.give_back("x", run.grants()[-1], Succeeded(usage=usage))
-    consumed = run.desk.worker_gone("x")
-    run.desk.close()
+    consumed = run.server.worker_gone("x")
+    run.server.close()
 
     assert [item for item, _ in run.sent] == ["x", "x"]
     assert (consumed.input_tokens, consumed.output_tokens, consumed.cost_usd) == (20, 10, 0.5)
-    assert run.desk.worker_gone("x").input_tokens == 0
+    assert run.server.worker_gone("x").input_tokens == 0
 
 
 def test_who_waits_is_told_and_a_cancelled_ask_waits_no_longer(tmp_path: Path, loop: Loop) -> None:
@@ -120,20 +111,20 @@ def test_who_waits_is_told_and_a_cancelled_ask_waits_no_longer(tmp_path: Path, l
     run.ask("x")
     run.ask("y", 5)
     assert run.waiting == {"y"}
-    run.desk.take("y", LeaseCancel(ticket=5))
+    run.server.take("y", LeaseCancel(ticket=5))
 
     assert run.waiting == set()
-    run.desk.close()
+    run.server.close()
 
 
 def test_a_gone_workers_key_goes_to_the_next_at_once(tmp_path: Path, loop: Loop) -> None:
     run = Run(tmp_path / "keys.toml", loop, "a")
     run.ask("x")
     run.ask("y")
-    run.desk.worker_gone("x")
+    run.server.worker_gone("x")
 
     assert [item for item, _ in run.sent] == ["x", "y"]
-    run.desk.close()
+    run.server.close()
 
 
 def test_parallelism_falls_to_one_and_rises_with_each_success(tmp_path: Path, loop: Loop) -> None:
@@ -148,7 +139,7 @@ def test_parallelism_falls_to_one_and_rises_with_each_success(tmp_path: Path, lo
 
     assert changes == [(3, 1), (1, 2), (2, 3)]
     assert run.parallel == [1, 2, 3]
-    run.desk.close()
+    run.server.close()
 
 
 def test_longer_than_the_patience_stops_the_run_once(tmp_path: Path, loop: Loop) -> None:
@@ -160,7 +151,7 @@ def test_longer_than_the_patience_stops_the_run_once(tmp_path: Path, loop: Loop)
 
     assert run.stops == [("quota gone", ExitCode.QUOTA_GONE)]
     assert len([text for text in run.warnings() if "--max-wait 60 s" in text]) == 1
-    run.desk.close()
+    run.server.close()
 
 
 def test_no_money_stops_the_run_once_and_fails_nobody(tmp_path: Path, loop: Loop) -> None:
@@ -170,7 +161,7 @@ def test_no_money_stops_the_run_once_and_fails_nobody(tmp_path: Path, loop: Loop
 
     assert run.stops == [("budget reached", ExitCode.BUDGET_REACHED)]
     assert run.sent == []
-    run.desk.close()
+    run.server.close()
 
 
 def test_no_valid_key_is_refused_until_the_file_changes(tmp_path: Path, loop: Loop) -> None:
@@ -186,7 +177,7 @@ def test_no_valid_key_is_refused_until_the_file_changes(tmp_path: Path, loop: Lo
 
     assert run.grants()[-1].key_name == "b"
     assert "keys.toml changed: 1 key now" in run.warnings()
-    run.desk.close()
+    run.server.close()
 
 
 def test_a_broken_file_keeps_the_old_keys_and_says_so_once(tmp_path: Path, loop: Loop) -> None:
@@ -197,7 +188,7 @@ def test_a_broken_file_keeps_the_old_keys_and_says_so_once(tmp_path: Path, loop:
 
     assert run.grants()[-1].key_name == "a"
     assert run.warnings() == ["the changed keys are not used: line 3 is wrong"]
-    run.desk.close()
+    run.server.close()
 
 
 def test_waiters_are_served_by_keys_that_appear_in_the_file(tmp_path: Path, loop: Loop) -> None:
@@ -216,8 +207,8 @@ def test_waiters_are_served_by_keys_that_appear_in_the_file(tmp_path: Path, loop
     loop.after(30.0, loop.stop)
     loop.run()
 
-    assert [(item, grant.key_name) for item, grant in run.sent if isinstance(grant, LeaseGranted)] == [
+    assert [(item, sent.lease.key_name) for item, sent in run.sent if isinstance(sent, LeaseGranted)] == [
         ("x", "a"),
         ("y", "b"),
     ]
-    run.desk.close()
+    run.server.close()

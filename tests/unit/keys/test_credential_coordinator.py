@@ -151,7 +151,7 @@ def test_exhaustion_is_told_once_for_all_waiters_and_its_end_once() -> None:
     held = [coordinator.acquire(), coordinator.acquire()]
     served: list[str | None] = []
     threads = [in_thread(lambda: served.append(coordinator.acquire(GENEROUS_SECONDS))) for _ in range(5)]
-    wait_until(lambda: coordinator._waiting == 5)
+    wait_until(lambda: coordinator.get_waiting_count() == 5)
     wait_until(lambda: len(events) == 1)
     for key in held:
         assert key is not None
@@ -182,7 +182,7 @@ def test_waiting_threads_are_served_in_the_order_they_came() -> None:
     threads = []
     for number in range(8):
         threads.append(in_thread(lambda number=number: wait(number)))  # type: ignore[misc]
-        wait_until(lambda number=number: coordinator._waiting == number + 1)  # type: ignore[misc]
+        wait_until(lambda number=number: coordinator.get_waiting_count() == number + 1)  # type: ignore[misc]
     coordinator.release("a")
     for thread in threads:
         thread.join(GENEROUS_SECONDS)
@@ -220,7 +220,7 @@ def test_a_waiter_that_times_out_leaves_its_turn_to_the_next() -> None:
     assert coordinator.acquire(timeout=0.01) is None
     served: list[str | None] = []
     thread = in_thread(lambda: served.append(coordinator.acquire(GENEROUS_SECONDS)))
-    wait_until(lambda: coordinator._waiting == 1)
+    wait_until(lambda: coordinator.get_waiting_count() == 1)
     coordinator.release("a")
     thread.join(GENEROUS_SECONDS)
     assert served == ["a"]
@@ -244,6 +244,38 @@ def test_wait_for_availability_wakes_when_a_limit_ends() -> None:
     coordinator, _ = coordinator_of("a")
     coordinator.report_rate_limit("a", 0.05)
     assert coordinator.wait_for_availability(GENEROUS_SECONDS)
+
+
+def test_wait_for_availability_wakes_when_a_limit_ends_beside_a_held_key() -> None:
+    coordinator, _ = coordinator_of("a", "b")
+    held, other = coordinator.acquire(), coordinator.acquire()
+    assert held is not None
+    assert other is not None
+    coordinator.release(other, rate_limited=True, backoff_seconds=0.05)
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(coordinator.wait_for_availability(600)), daemon=True)
+    thread.start()
+    thread.join(GENEROUS_SECONDS)
+    assert answers == [True]
+
+
+def test_limited_keys_are_told_apart_from_busy_ones() -> None:
+    coordinator, events = coordinator_of("a", "b")
+    assert coordinator.acquire() == "a"
+    coordinator.report_rate_limit("b", 60)
+    assert coordinator.acquire(timeout=0.01) is None
+    assert events[-1] == PoolExhausted(kind="in_use", limited=("2",))
+
+
+def test_no_event_shows_a_key() -> None:
+    coordinator, events = coordinator_of("SENTINEL-1", "SENTINEL-2")
+    for _ in range(2):
+        key = coordinator.acquire()
+        assert key is not None
+        coordinator.release(key, rate_limited=True)
+    assert coordinator.acquire(timeout=0.01) is None
+    assert len(events) == 3
+    assert "SENTINEL" not in repr(events)
 
 
 def test_in_use_that_turns_into_limited_is_told() -> None:
@@ -290,7 +322,6 @@ def test_without_a_listener_it_prints_and_never_a_key() -> None:
     assert "rate-limited" in text
     assert "30" in text
     assert "SENTINEL" not in text
-    assert "SENTINEL" not in repr(vars(coordinator)["_pool"].snapshot(time.time()))
 
 
 def test_the_pool_does_not_poll_while_it_waits() -> None:

@@ -258,7 +258,7 @@ def test_reopening_is_single_flight_and_success_opens() -> None:
         ask(pool, later)
     (probe,) = pool.grants(later)
     assert pool.next_wake(later) is None
-    assert pool.exhaustion(later, "google", "m") == AllInUse()
+    assert pool.exhaustion(later, "google", "m") == AllInUse(("a", "b", "c"))
     pool.release(later + 1, probe.key_name, probe.fence, Succeeded())
     assert len(pool.grants(later + 1)) == 2
 
@@ -631,9 +631,10 @@ def test_the_three_kinds_of_exhaustion() -> None:
     first, second = call(pool, NOW), call(pool, NOW)
     assert first is not None
     assert second is not None
-    assert pool.exhaustion(NOW, "google", "m") == AllInUse()
+    assert pool.exhaustion(NOW, "google", "m") == AllInUse(("a", "b"))
     pool.release(NOW, first.key_name, first.fence, RateLimited(retry_after_seconds=30))
-    assert pool.exhaustion(NOW, "google", "m") == AllInUse()
+    opens = pool.snapshot(NOW)[0].until
+    assert pool.exhaustion(NOW, "google", "m") == AllInUse(("b",), ("a",), opens)
     pool.release(NOW, second.key_name, second.fence, RateLimited(retry_after_seconds=90))
     limited = pool.exhaustion(NOW, "google", "m")
     assert isinstance(limited, AllLimited)

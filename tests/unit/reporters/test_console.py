@@ -135,7 +135,7 @@ def play_sample(run: Run) -> None:
     run.emit(OutputProduced(item_id="41", block=b"drafting\n\n\x1b[32mok\x1b[0m\n"), after=0.2)
     run.emit(NodeStarted(item_id="42", node="N1_design"), after=0.01)
     run.emit(KeyCoolingDown(key_number=2, key_name="beta", seconds=30), after=0.2)
-    run.emit(PoolExhausted(kind="in_use", names=("alpha", "beta")), after=0.2)
+    run.emit(PoolExhausted(kind="in_use", names=("alpha", "beta"), slots=2), after=0.2)
     run.emit(PoolResumed(waited_seconds=0.2), after=0.2)
     run.emit(NodeFinished(item_id="41", node="N1_design", seconds=0.6), after=0.2)
     run.end_item("41", after=0.2, seconds=12.3)
@@ -181,10 +181,10 @@ def test_a_sample_run_on_a_terminal_sends_exactly_these_bytes() -> None:
 
 
 def test_a_terminal_shows_at_the_end_what_a_pipe_was_told() -> None:
-    pipe, terminal = Run(), Run(is_terminal=True, columns=120)
+    pipe, terminal = Run(), Run(is_terminal=True, columns=160)
     play_sample(pipe)
     play_sample(terminal)
-    screen = Screen(120)
+    screen = Screen(160)
     screen.feed(terminal.sink.text)
     plain = [line for line in pipe.sink.text.splitlines() if "workflows complete" not in line]
     shown = [line for line in screen.rows if "workflows complete" not in line]

@@ -111,8 +111,18 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
         (StopRequested(reason="SIGINT", at_once=True), ["[COORDINATOR] Stopping at once"]),
         (RunFaulted(reason="disk full"), ["[COORDINATOR] FAULT: disk full. Stopping all workflows"]),
         (Warned(text="capped to 10"), ["[COORDINATOR] Warning: capped to 10"]),
-        (PoolExhausted(kind="in_use", names=("a", "b")), [f"{EXHAUSTED} all 2 keys in use"]),
-        (PoolExhausted(kind="in_use"), [f"{EXHAUSTED} every key is in use"]),
+        (
+            PoolExhausted(kind="in_use", names=("a",), slots=1),
+            [f"{EXHAUSTED} All keys are busy (1 call at a time). To go faster, add a key or raise max_concurrent"],
+        ),
+        (
+            PoolExhausted(kind="in_use", names=("a", "b"), limited=("c",), slots=5),
+            [
+                f"{EXHAUSTED} All other keys are busy (5 calls at a time); limited: c. "
+                "To go faster, add a key or raise max_concurrent"
+            ],
+        ),
+        (PoolExhausted(kind="in_use"), [f"{EXHAUSTED} All keys are busy. To go faster, add a key"]),
         (PoolExhausted(kind="none_valid", names=("a", "b")), [f"{EXHAUSTED} no key is valid: a, b"]),
         (PoolExhausted(kind="none_valid"), [f"{EXHAUSTED} no key is valid"]),
         (PoolExhausted(kind="limited", seconds=5000), [f"{EXHAUSTED} all keys limited (in 84 min)"]),
@@ -126,15 +136,15 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
         ),
         (
             KeyCoolingDown(key_number=2, key_name="alpha", seconds=30),
-            ["[COORDINATOR] Key 2 rate-limited, back in 30s"],
+            ["[COORDINATOR] Key alpha rate-limited, back in 30s"],
         ),
         (
             KeyCoolingDown(key_number=2, key_name="alpha", seconds=18600, reason="out of daily quota"),
-            ["[COORDINATOR] Key 2 out of daily quota, back in 5 h 10 min"],
+            ["[COORDINATOR] Key alpha out of daily quota, back in 5 h 10 min"],
         ),
         (
             KeyCoolingDown(key_number=2, key_name="alpha", seconds=float("inf"), reason="rejected"),
-            ["[COORDINATOR] Key 2 rejected"],
+            ["[COORDINATOR] Key alpha rejected"],
         ),
         (
             ParallelismChanged(now=1, before=3, reason="1 usable key"),
@@ -170,8 +180,8 @@ def test_an_opening_on_another_day_has_its_date() -> None:
     assert lines(event) == [f"{EXHAUSTED} all keys limited, next key at 2026-10-06 09:00:00 (in 12 h 0 min)"]
 
 
-def test_no_part_of_a_keys_name_is_needed_to_tell_keys_apart() -> None:
-    assert "alpha" not in lines(KeyCoolingDown(key_number=2, key_name="alpha", seconds=30))[0]
+def test_a_key_is_called_as_the_list_of_keys_calls_it() -> None:
+    assert " Key alpha " in lines(KeyCoolingDown(key_number=2, key_name="alpha", seconds=30))[0]
 
 
 @pytest.mark.parametrize(
@@ -235,6 +245,7 @@ SAMPLES: dict[str, Any] = {
     "str": HOSTILE,
     "str | None": HOSTILE,
     "int": 3,
+    "int | None": 3,
     "float": 1.5,
     "float | None": 1.5,
     "bool": True,
@@ -261,13 +272,13 @@ def test_a_coordinator_without_listener_prints_through_the_print_of_the_moment()
     listener = PrintingListener()
     with patch("builtins.print") as printed:
         listener(Warned(text="20 workers capped to 10"))
-        listener(KeyCoolingDown(key_number=1, key_name="key-1", seconds=30.0))
-        listener(PoolExhausted(kind="in_use", names=("key-1", "key-2")))
+        listener(KeyCoolingDown(key_number=1, key_name="1", seconds=30.0))
+        listener(PoolExhausted(kind="in_use"))
         listener.dry_run(["a", "b"])
     assert [call.args[0] for call in printed.call_args_list] == [
         "[COORDINATOR] Warning: 20 workers capped to 10",
         "[COORDINATOR] Key 1 rate-limited, back in 30s",
-        f"{EXHAUSTED} all 2 keys in use",
+        f"{EXHAUSTED} All keys are busy. To go faster, add a key",
         "[COORDINATOR] Dry run mode: 2 items would run, nothing was started",
         "[a] would run",
         "[b] would run",

@@ -1,4 +1,4 @@
-"""A worker's broker: asks, waits in any thread, gives back, and lets everybody go when the item stops."""
+"""A worker's lease client: asks, waits in any thread, gives back, and lets everybody go when the item stops."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import threading
 
 import pytest
 
-from agentos.engine.lease_client import SocketBroker
-from agentos.engine.messages import (
+from agentos.errors import AgentosError, BudgetReachedError, CallCancelledError, NoUsableKeyError, QuotaGoneError
+from agentos.keys.lease_client import LeaseClient
+from agentos.keys.leases import (
+    Ask,
+    Lease,
     LeaseAsk,
     LeaseCancel,
     LeaseGranted,
     LeaseRefused,
+    LeaseRequest,
     LeaseReturn,
-    UpMessage,
 )
-from agentos.errors import AgentosError, BudgetReachedError, NoUsableKeyError
-from agentos.keys.leases import Lease
-from agentos.llm.errors import CallCancelledError
-from agentos.providers.evidence import Succeeded
+from agentos.providers.evidence import Abandoned, Succeeded
 
 DEADLINE_SECONDS = 30.0
 SECRET = "AIzaSyUnitTestSecret0123456789"
@@ -29,30 +29,32 @@ class Coordinator:
     """The other end of the socket."""
 
     def __init__(self) -> None:
-        self.heard: queue.SimpleQueue[UpMessage] = queue.SimpleQueue()
-        self.broker = SocketBroker(self.heard.put)
+        self.heard: queue.SimpleQueue[LeaseRequest] = queue.SimpleQueue()
+        self.client = LeaseClient(self.heard.put)
 
-    def hear(self) -> UpMessage:
+    def hear(self) -> LeaseRequest:
         return self.heard.get(timeout=DEADLINE_SECONDS)
 
     def grant(self, ticket: int) -> None:
-        self.broker.deliver(
-            LeaseGranted(ticket=ticket, key_name="a", fence=7, provider="google", model="m", secret=SECRET)
+        self.client.deliver(
+            LeaseGranted(
+                ticket=ticket, lease=Lease(key_name="a", fence=7, provider="google", model="m", secret=SECRET)
+            )
         )
 
 
 class Caller:
     """A call in a thread of its own."""
 
-    def __init__(self, broker: SocketBroker) -> None:
-        self._broker = broker
+    def __init__(self, client: LeaseClient) -> None:
+        self._client = client
         self._result: Lease | BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._result = self._broker.acquire(provider="google", model="m", estimated_cost_usd=0.1)
+            self._result = self._client.acquire(Ask(provider="google", model="m", estimated_cost_usd=0.1))
         except AgentosError as error:
             self._result = error
 
@@ -62,31 +64,32 @@ class Caller:
         return self._result
 
 
-def ticket_of(message: UpMessage) -> int:
+def ticket_of(message: LeaseRequest) -> int:
     assert isinstance(message, LeaseAsk)
     return message.ticket
 
 
 def test_a_granted_key_comes_as_a_lease_and_goes_back_with_evidence() -> None:
     coordinator = Coordinator()
-    caller = Caller(coordinator.broker)
+    caller = Caller(coordinator.client)
     coordinator.grant(ticket_of(coordinator.hear()))
     lease = caller.result()
     assert isinstance(lease, Lease)
-    coordinator.broker.release(lease, Succeeded())
+    coordinator.client.release(lease, Succeeded())
     returned = coordinator.hear()
 
     assert (lease.key_name, lease.fence, lease.secret) == ("a", 7, SECRET)
-    assert isinstance(returned, LeaseReturn)
-    assert (returned.key_name, returned.fence) == ("a", 7)
+    assert returned == LeaseReturn(fence=7, evidence=Succeeded())
 
 
-@pytest.mark.parametrize(("exit_code", "kind"), [(4, NoUsableKeyError), (5, BudgetReachedError), (1, AgentosError)])
+@pytest.mark.parametrize(
+    ("exit_code", "kind"), [(4, NoUsableKeyError), (5, BudgetReachedError), (75, QuotaGoneError), (1, AgentosError)]
+)
 def test_a_refusal_is_raised_as_what_it_is(exit_code: int, kind: type[AgentosError]) -> None:
     coordinator = Coordinator()
-    caller = Caller(coordinator.broker)
+    caller = Caller(coordinator.client)
     ticket = ticket_of(coordinator.hear())
-    coordinator.broker.deliver(LeaseRefused(ticket=ticket, exit_code=exit_code, message="no"))
+    coordinator.client.deliver(LeaseRefused(ticket=ticket, exit_code=exit_code, message="no"))
     error = caller.result()
 
     assert type(error) is kind
@@ -95,15 +98,15 @@ def test_a_refusal_is_raised_as_what_it_is(exit_code: int, kind: type[AgentosErr
 
 def test_stopping_lets_every_waiter_go_and_nobody_wait_again() -> None:
     coordinator = Coordinator()
-    callers = [Caller(coordinator.broker) for _ in range(3)]
+    callers = [Caller(coordinator.client) for _ in range(3)]
     tickets = {ticket_of(coordinator.hear()) for _ in callers}
-    coordinator.broker.stop()
+    coordinator.client.stop()
     assert all(isinstance(caller.result(), CallCancelledError) for caller in callers)
     cancelled = [coordinator.hear() for _ in callers]
 
     assert {message.ticket for message in cancelled if isinstance(message, LeaseCancel)} == tickets
     with pytest.raises(CallCancelledError):
-        coordinator.broker.acquire(provider="google", model="m")
+        coordinator.client.acquire(Ask(provider="google", model="m"))
 
 
 def test_a_key_that_comes_too_late_goes_straight_back() -> None:
@@ -111,12 +114,11 @@ def test_a_key_that_comes_too_late_goes_straight_back() -> None:
     coordinator.grant(99)
     returned = coordinator.hear()
 
-    assert isinstance(returned, LeaseReturn)
-    assert returned.fence == 7
+    assert returned == LeaseReturn(fence=7, evidence=Abandoned())
 
 
 def test_every_key_that_was_ever_held_is_masked() -> None:
     coordinator = Coordinator()
     coordinator.grant(1)
 
-    assert coordinator.broker.redactor.redact(f"key={SECRET}".encode()) == b"key=" + b"*" * len(SECRET)
+    assert coordinator.client.redactor.redact(f"key={SECRET}".encode()) == b"key=" + b"*" * len(SECRET)

@@ -11,16 +11,18 @@ import pytest
 
 from agentos import llm
 from agentos.errors import NoUsableKeyError, QuotaGoneError
+from agentos.events import Event, PoolExhausted
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
-from agentos.keys.leases import Lease
-from agentos.llm import local_broker as alone
+from agentos.keys.leases import Ask, Lease
+from agentos.keys.local_broker import LocalBroker
+from agentos.keys.refusals import Patience
+from agentos.llm.broker import forget_local_broker
 from agentos.llm.cli_login import with_cli_login
-from agentos.llm.local_broker import OwnBroker
 from agentos.providers.evidence import Abandoned, QuotaSpent, Rejected, Succeeded
 from agentos.testing.provider_server import Key, ProviderServer, Step
 
-GEMINI = {"provider": "google", "model": "m"}
+GEMINI = Ask(provider="google", model="m")
 
 
 def keys(*names: str) -> CredentialSet:
@@ -34,9 +36,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     llm.set_broker(None)
-    alone.forget_own_broker()
+    forget_local_broker()
     yield tmp_path
-    alone.forget_own_broker()
+    forget_local_broker()
     llm.close()
 
 
@@ -58,7 +60,7 @@ def test_a_rejected_key_is_not_tried_again_by_the_next_process(home: Path, monke
         for _ in range(2):
             with pytest.raises(NoUsableKeyError):
                 llm.generate("hi", model="google:gemini-2.5-flash")
-            alone.forget_own_broker()
+            forget_local_broker()
 
         assert server.stats()["total"] == 1
         llm.close()
@@ -82,10 +84,10 @@ def test_no_key_at_all_says_how_to_add_one(home: Path) -> None:
 
 
 def test_a_waiting_thread_gets_the_key_when_it_comes_back() -> None:
-    broker = OwnBroker(keys("a"))
-    first = broker.acquire(**GEMINI)
+    broker = LocalBroker(keys("a"))
+    first = broker.acquire(GEMINI)
     served: list[Lease] = []
-    waiter = threading.Thread(target=lambda: served.append(broker.acquire(**GEMINI)))
+    waiter = threading.Thread(target=lambda: served.append(broker.acquire(GEMINI)))
     waiter.start()
 
     broker.release(first, Succeeded())
@@ -97,47 +99,47 @@ def test_a_waiting_thread_gets_the_key_when_it_comes_back() -> None:
 
 
 def test_rejected_keys_are_named_when_none_is_left() -> None:
-    broker = OwnBroker(keys("a", "b"))
+    broker = LocalBroker(keys("a", "b"))
     for _ in range(2):
-        broker.release(broker.acquire(**GEMINI), Rejected())
+        broker.release(broker.acquire(GEMINI), Rejected())
 
     with pytest.raises(NoUsableKeyError, match="a, b"):
-        broker.acquire(**GEMINI)
+        broker.acquire(GEMINI)
 
 
 def test_a_limit_that_ends_too_late_is_an_error_not_a_silent_wait() -> None:
-    broker = OwnBroker(keys("a"), max_wait_seconds=60)
-    broker.release(broker.acquire(**GEMINI), QuotaSpent(resets_in_seconds=7200))
+    broker = LocalBroker(keys("a"), patience=Patience(60, "a minute"))
+    broker.release(broker.acquire(GEMINI), QuotaSpent(resets_in_seconds=7200))
 
     with pytest.raises(QuotaGoneError, match="limited until"):
-        broker.acquire(**GEMINI)
+        broker.acquire(GEMINI)
 
 
 def test_a_caller_that_gives_up_leaves_the_queue() -> None:
-    broker = OwnBroker(keys("a"))
-    held = broker.acquire(**GEMINI)
-    broker._raise_if_hopeless = _interrupt  # type: ignore[method-assign]
+    broker = LocalBroker(keys("a"), on_event=_interrupt)
+    held = broker.acquire(GEMINI)
     with pytest.raises(KeyboardInterrupt):
-        broker.acquire(**GEMINI)
-    del broker._raise_if_hopeless
+        broker.acquire(GEMINI)
+    assert broker.waiting_count == 0
 
     broker.release(held, Abandoned())
 
-    assert broker.acquire(**GEMINI).key_name == "a"
+    assert broker.acquire(GEMINI).key_name == "a"
 
 
-def _interrupt(now: float, provider: str, model: str) -> None:
-    raise KeyboardInterrupt
+def _interrupt(event: Event) -> None:
+    if isinstance(event, PoolExhausted):
+        raise KeyboardInterrupt
 
 
 def test_a_call_cancelled_while_it_waits_for_a_key_gives_the_key_back_unused(home: Path) -> None:
-    broker = OwnBroker(keys("a"))
+    broker = LocalBroker(keys("a"))
     llm.set_broker(broker)
-    held = broker.acquire(provider="google", model="m")
+    held = broker.acquire(GEMINI)
 
     async def cancel_while_waiting() -> None:
         call = asyncio.create_task(llm.agenerate("hi", model="google:m"))
-        while not broker._pool._waiters:
+        while not broker.waiting_count:
             await asyncio.sleep(0.005)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -146,11 +148,11 @@ def test_a_call_cancelled_while_it_waits_for_a_key_gives_the_key_back_unused(hom
     asyncio.run(cancel_while_waiting())
     broker.release(held, Abandoned())
 
-    assert broker.acquire(provider="google", model="m").fence > held.fence
+    assert broker.acquire(GEMINI).fence > held.fence
     llm.set_broker(None)
 
 
 def test_the_login_of_a_cli_is_leased_without_a_secret() -> None:
-    lease = OwnBroker(with_cli_login(keys("a"))).acquire(provider="cli", model="claude")
+    lease = LocalBroker(with_cli_login(keys("a"))).acquire(Ask(provider="cli", model="claude"))
 
     assert (lease.key_name, lease.secret) == ("cli-login", "")

@@ -1,4 +1,4 @@
-"""Faults to try out by hand, wrapped around the real thing: nothing in the coordinator knows of them."""
+"""Faults to try out by hand, wrapped around the real thing: neither coordinator nor broker knows of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 SIMULATED_BACKOFF_SECONDS = 1.0
+
+
+def simulates_429(environ: Mapping[str, str]) -> bool:
+    """Whether AGENTOS_SIMULATE_429 is on."""
+    return environ.get("AGENTOS_SIMULATE_429", "").strip().lower() in ("1", "true", "yes", "on")
 
 
 class Credentials(Protocol):
@@ -39,6 +44,6 @@ class FirstCallRateLimited:
 
 def with_faults(credentials: Credentials, environ: Mapping[str, str]) -> Credentials:
     """The same pool, or one with the fault the environment asks for."""
-    if environ.get("AGENTOS_SIMULATE_429", "").lower() in ("1", "true", "yes"):
+    if simulates_429(environ):
         return FirstCallRateLimited(credentials)
     return credentials

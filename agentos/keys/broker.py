@@ -1,0 +1,390 @@
+"""The broker of keys: the one owner of waiting. Asks in, leases out, evidence back, limits remembered, money counted.
+
+No threads and no sockets: whoever carries messages hands them to `take` and delivers what `answers` gives. The
+engine's lease server does that for workers, the local broker for threads.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from agentos.errors import AgentosError, UsageError
+from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, Warned
+from agentos.keys.budget import Budget
+from agentos.keys.credentials import CredentialSet, fingerprint
+from agentos.keys.key_file import CHECK_SECONDS, KeyFile
+from agentos.keys.lanes import LaneId
+from agentos.keys.leases import (
+    Ask,
+    Lease,
+    LeaseAnswer,
+    LeaseAsk,
+    LeaseCancel,
+    LeaseGranted,
+    LeaseRefused,
+    LeaseRequest,
+    LeaseReturn,
+)
+from agentos.keys.memory import LimitMemory
+from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
+from agentos.keys.refusals import Patience, no_key, no_money, no_patience
+from agentos.keys.waiting import WaitingNotices
+from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
+
+Answer = tuple[str, LeaseAnswer]
+"""An owner, and what it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that waits for a key."""
+
+    owner: str
+    ticket: int
+    ask: Ask
+
+    @property
+    def lane(self) -> LaneId:
+        return self.ask.provider, self.ask.model
+
+    @property
+    def estimated_usd(self) -> float:
+        return self.ask.estimated_cost_usd or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    owner: str
+    key_name: str
+
+
+class KeyBroker:
+    """Times are the wall clock's: limits end at a time of day, also over a suspend."""
+
+    def __init__(
+        self,
+        credentials: CredentialSet,
+        *,
+        emit: Listener,
+        memory: LimitMemory | None = None,
+        salt: bytes = b"",
+        budget: Budget | None = None,
+        patience: Patience | None = None,
+        key_file: KeyFile | None = None,
+        on_reload: Callable[[CredentialSet], None] = lambda _credentials: None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`on_reload` hears of changed keys before any of them is leased."""
+        self._credentials = credentials
+        self._secrets = credentials.secrets
+        self._emit = emit
+        self._memory = memory
+        self._salt = salt
+        self._budget = budget
+        self._patience = patience
+        self._key_file = key_file
+        self._on_reload = on_reload
+        self._clock = clock
+        self._pool = KeyPool(credentials.specs, rng=rng or random.Random())
+        if memory is not None:
+            self._pool.import_limits(clock(), memory.load(self._fingerprints()))
+        self._unfunded: deque[_Call] = deque()
+        self._queued: dict[int, _Call] = {}
+        """By the pool's ticket."""
+        self._held: dict[int, _Held] = {}
+        """By fence."""
+        self._watched: Counter[LaneId] = Counter()
+        self._lanes: dict[LaneId, None] = {}
+        self._hopeless: set[LaneId] = set()
+        self._notices = WaitingNotices(emit)
+        self._file_checked_at = clock()
+        self._saved_calls: dict[str, int] = {}
+        self._unpriced: set[str] = set()
+        self.reloads = 0
+        """How often the keys were replaced by changed ones."""
+
+    # What callers say, and what they are told.
+
+    def take(self, owner: str, message: LeaseRequest) -> None:
+        """A caller's message; `answers` has what follows from it."""
+        match message:
+            case LeaseAsk(ticket=ticket, ask=ask):
+                # Also when nobody waits: a key that is no longer rejected must not be refused.
+                self._check_file()
+                self._enqueue(_Call(owner, ticket, ask))
+            case LeaseCancel(ticket=ticket):
+                self._remove(lambda call: (call.owner, call.ticket) == (owner, ticket))
+            case LeaseReturn(fence=fence, evidence=evidence):
+                self._take_back(owner, fence, evidence)
+
+    def drop_owner(self, owner: str) -> None:
+        """Its worker is gone: what it held serves the next waiter."""
+        self._remove(lambda call: call.owner == owner)
+        self._pool.drop_owner(self._clock(), owner)
+        for fence in [fence for fence, held in self._held.items() if held.owner == owner]:
+            del self._held[fence]
+            if self._budget is not None:
+                # Nobody will say what the call cost, and the provider may well charge for it.
+                self._budget.write_off(fence)
+                self._tell_of_spending(self._budget)
+
+    def answers(self) -> list[Answer]:
+        """Who is told what now. Each answer is given once."""
+        now = self._clock()
+        if self._is_waited_for and abs(now - self._file_checked_at) >= CHECK_SECONDS:
+            self._check_file()
+        answers = self._fund(now)
+        answers += [self._grant(grant) for grant in self._pool.grants(now)]
+        if self._queued:
+            answers += self._refuse(now)
+        return answers
+
+    def announce(self) -> None:
+        """Say that waiting has begun or ended, if it has. Call it when those who were not answered go on waiting."""
+        now = self._clock()
+        lanes = self._waiting_lanes()
+        why, slots = self._worst_wait(now, lanes), 0
+        if isinstance(why, AllInUse):
+            slots = min(self._pool.usable_slots(now, *lane) for lane in lanes)
+        self._notices.update(now, why, is_waiting=bool(lanes), slots=slots)
+
+    def seconds_to_wake(self) -> float | None:
+        """When `answers` or `announce` could bring something new by itself."""
+        now = self._clock()
+        due = [self._pool.next_wake(now), self._notices.next_change()]
+        due += [self._opening(now, lane) for lane in self._watched]
+        if self._key_file is not None and self._is_waited_for:
+            due.append(self._file_checked_at + CHECK_SECONDS)
+        moments = [moment for moment in due if moment is not None]
+        return max(0.0, min(moments) - now) if moments else None
+
+    # Without taking a key.
+
+    def is_open(self, lane: LaneId) -> bool:
+        """Whether a call could go now."""
+        return self._pool.exhaustion(self._clock(), *lane) is None
+
+    @contextmanager
+    def watching(self, lane: LaneId) -> Iterator[None]:
+        """Somebody waits inside the block until the lane is open, and takes no key."""
+        self._watched[lane] += 1
+        try:
+            yield
+        finally:
+            self._watched[lane] -= 1
+            if not self._watched[lane]:
+                del self._watched[lane]
+            if self.is_open(lane):
+                self._notices.serve()
+
+    def note(self, key_name: str, model: str, evidence: Evidence) -> None:
+        """Evidence that came outside a lease. Ends no lease."""
+        now = self._clock()
+        self._pool.note(now, key_name, model, evidence)
+        self._remember(now, key_name, evidence)
+
+    def snapshot(self) -> list[KeyView]:
+        return self._pool.snapshot(self._clock())
+
+    @property
+    def waiting_owners(self) -> set[str]:
+        return {call.owner for call in (*self._queued.values(), *self._unfunded)}
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._queued) + len(self._unfunded)
+
+    @property
+    def has_business(self) -> bool:
+        """Whether any model has been asked for: keys matter to this run."""
+        return bool(self._lanes)
+
+    def usable_slots(self) -> int:
+        """How many calls the keys can carry at once, for the scarcest of the models asked for."""
+        now = self._clock()
+        return min((self._pool.usable_slots(now, *lane) for lane in self._lanes), default=0)
+
+    def save(self) -> None:
+        """Remember limits for the next run. Not being able to is no reason to stop this one."""
+        if self._memory is None:
+            return
+        try:
+            self._memory.save(self._limits_and_calls(), self._fingerprints(), now=self._clock())
+        except OSError as error:
+            self._emit(Warned(text=f"limits of keys cannot be remembered: {error.strerror or error}"))
+            self._memory = None
+
+    def _enqueue(self, call: _Call) -> None:
+        self._lanes[call.lane] = None
+        model = call.ask.model
+        if self._budget is not None and call.ask.estimated_cost_usd is None and model not in self._unpriced:
+            self._unpriced.add(model)
+            unpriced = f"{call.ask.provider}:{model}"
+            self._emit(Warned(text=f"the price of {unpriced} is not known: it does not count against the budget"))
+        self._unfunded.append(call)
+
+    def _remove(self, is_meant: Callable[[_Call], bool]) -> None:
+        self._unfunded = deque(call for call in self._unfunded if not is_meant(call))
+        for number in [number for number, call in self._queued.items() if is_meant(call)]:
+            del self._queued[number]
+            self._pool.cancel(self._clock(), number)
+
+    def _take_back(self, owner: str, fence: int, evidence: Evidence) -> None:
+        held = self._held.get(fence)
+        if held is None or held.owner != owner:
+            return  # Nobody's lease, or another's: a worker's word counts for its own alone.
+        del self._held[fence]
+        now = self._clock()
+        self._pool.release(now, held.key_name, fence, evidence)
+        if self._budget is not None:
+            cost_usd = evidence.usage.cost_usd if isinstance(evidence, Succeeded) else None
+            self._budget.settle(fence, cost_usd or 0.0)
+            self._tell_of_spending(self._budget)
+        self._remember(now, held.key_name, evidence)
+
+    def _remember(self, now: float, key_name: str, evidence: Evidence) -> None:
+        if isinstance(evidence, RateLimited | QuotaSpent | Rejected):
+            self._tell_of_limit(now, key_name, evidence)
+            self.save()
+
+    def _fund(self, now: float) -> list[Answer]:
+        """Let calls into the queue as far as the money goes; in order: no small one passes a large one."""
+        refused: list[Answer] = []
+        while self._unfunded:
+            call, budget = self._unfunded[0], self._budget
+            if budget is not None and not budget.fits(self._queued_usd() + call.estimated_usd):
+                if budget.could_fit_later() or self._queued:
+                    break
+                refused.append(_refusal(call, no_money(call.ask, budget)))
+            else:
+                number = self._pool.request(
+                    now,
+                    owner=call.owner,
+                    provider=call.ask.provider,
+                    model=call.ask.model,
+                    estimated_tokens=call.ask.estimated_tokens,
+                )
+                self._queued[number] = call
+            self._unfunded.popleft()
+        return refused
+
+    def _queued_usd(self) -> float:
+        return sum(call.estimated_usd for call in self._queued.values())
+
+    def _grant(self, grant: Grant) -> Answer:
+        call = self._queued.pop(grant.ticket)
+        self._held[grant.fence] = _Held(call.owner, grant.key_name)
+        if self._budget is not None:
+            self._budget.reserve(grant.fence, call.estimated_usd)
+        self._notices.serve()
+        lease = Lease(
+            key_name=grant.key_name,
+            fence=grant.fence,
+            provider=grant.provider,
+            model=grant.model,
+            secret=self._secrets.get(grant.key_name, ""),
+        )
+        return call.owner, LeaseGranted(ticket=call.ticket, lease=lease)
+
+    def _refuse(self, now: float) -> list[Answer]:
+        """Answer those whom no key will ever serve, or not within their patience."""
+        refused: list[Answer] = []
+        for lane in {call.lane for call in self._queued.values()}:
+            match self._pool.exhaustion(now, *lane):
+                case NoneValid(names=names):
+                    if lane not in self._hopeless:
+                        self._hopeless.add(lane)
+                        self._emit(PoolExhausted(kind="none_valid", names=names))
+                    refused += self._refuse_lane(lane, partial(no_key, names=names))
+                case AllLimited(until=until) if self._patience and until - now > self._patience.seconds:
+                    error = partial(no_patience, now=now, until=until, patience=self._patience)
+                    refused += self._refuse_lane(lane, error)
+        return refused
+
+    def _refuse_lane(self, lane: LaneId, error: Callable[[Ask], AgentosError]) -> list[Answer]:
+        calls = [call for call in self._queued.values() if call.lane == lane]
+        self._remove(lambda call: call.lane == lane)
+        self._notices.refuse()
+        return [_refusal(call, error(call.ask)) for call in calls]
+
+    def _waiting_lanes(self) -> set[LaneId]:
+        return {call.lane for call in self._queued.values()} | set(self._watched)
+
+    def _opening(self, now: float, lane: LaneId) -> float | None:
+        """When the first limit of the lane ends."""
+        why = self._pool.exhaustion(now, *lane)
+        return why.until if isinstance(why, AllInUse | AllLimited) else None
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return bool(self._queued or self._unfunded or self._watched)
+
+    def _worst_wait(self, now: float, lanes: set[LaneId]) -> AllInUse | AllLimited | None:
+        """Limits are told of before mere business."""
+        found = [self._pool.exhaustion(now, *lane) for lane in lanes]
+        limited = [why for why in found if isinstance(why, AllLimited)]
+        if limited:
+            return min(limited, key=lambda why: why.until)
+        return next((why for why in found if isinstance(why, AllInUse)), None)
+
+    def _check_file(self) -> None:
+        """The user may have changed the keys: waiters are served by new ones, a new secret lifts a rejection."""
+        if self._key_file is None:
+            return
+        self._file_checked_at = self._clock()
+        try:
+            changed = self._key_file.changed_keys()
+        except UsageError as error:
+            self._emit(Warned(text=f"the changed keys are not used: {error}"))
+            return
+        if changed is not None:
+            self.reload(changed)
+            count = sum(1 for credential in changed.credentials if credential.secret)
+            self._emit(Warned(text=f"{self._key_file.name} changed: {count} key{'' if count == 1 else 's'} now"))
+
+    def reload(self, credentials: CredentialSet) -> None:
+        """Use these keys from now on. What is known of those that stay is kept."""
+        self._on_reload(credentials)
+        new_secrets = credentials.changed_secrets(self._credentials)
+        self._credentials, self._secrets = credentials, credentials.secrets
+        self._pool.replace_keys(self._clock(), credentials.specs, new_secrets)
+        self._hopeless.clear()
+        self.reloads += 1
+
+    def _limits_and_calls(self) -> dict[str, Any]:
+        limits = self._pool.export_limits()
+        for view in self.snapshot():
+            new_calls = view.calls - self._saved_calls.get(view.name, 0)
+            if new_calls > 0:
+                limits.setdefault(view.name, {"models": {}})["new_calls"] = new_calls
+            self._saved_calls[view.name] = view.calls
+        return limits
+
+    def _fingerprints(self) -> dict[str, str]:
+        return {name: fingerprint(secret, self._salt) for name, secret in self._secrets.items()}
+
+    def _tell_of_limit(self, now: float, key_name: str, evidence: RateLimited | QuotaSpent | Rejected) -> None:
+        views = self._pool.snapshot(now)
+        number, view = next(((n, v) for n, v in enumerate(views, start=1) if v.name == key_name), (0, None))
+        if view is None:
+            return
+        words = {RateLimited: "rate-limited", QuotaSpent: "out of quota", Rejected: "rejected"}
+        seconds = 0.0 if view.until is None else round(max(0.0, view.until - now), 1)
+        reason = words[type(evidence)]
+        self._emit(KeyCoolingDown(key_number=number, key_name=key_name, seconds=seconds, reason=reason))
+
+    def _tell_of_spending(self, budget: Budget) -> None:
+        if budget.warning_due():
+            self._emit(BudgetNoticed(spent_usd=budget.spent_usd, budget_usd=budget.cap_usd))
+
+
+def _refusal(call: _Call, error: AgentosError) -> Answer:
+    return call.owner, LeaseRefused(ticket=call.ticket, exit_code=int(error.exit_code), message=str(error))

@@ -1,0 +1,47 @@
+"""Why a call gets no key although it would wait: one line each, with what helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agentos.clock import local_second
+from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError
+from agentos.keys.budget import Budget
+from agentos.keys.leases import Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call may wait for a limit to end."""
+
+    seconds: float
+    words: str
+    """As the user knows it: `--max-wait 20 s`."""
+
+
+def no_key(ask: Ask, names: tuple[str, ...]) -> NoUsableKeyError:
+    """`names` are the provider's keys, none of which can serve."""
+    model = f"{ask.provider}:{ask.model}"
+    if not names:
+        return NoUsableKeyError(
+            f"No key for {model}. Add one: agentos keys add NAME --provider {ask.provider} (or choose another model)."
+        )
+    return NoUsableKeyError(
+        f"No usable key for {model}: {', '.join(names)} rejected or without quota. See: agentos keys check."
+    )
+
+
+def no_money(ask: Ask, budget: Budget) -> BudgetReachedError:
+    return BudgetReachedError(
+        f"The budget of ${budget.cap_usd:.2f} is reached: ${budget.spent_usd:.4f} spent, and the next call is "
+        f"estimated at ${ask.estimated_cost_usd or 0.0:.4f}. Resume with a higher --budget."
+    )
+
+
+def no_patience(ask: Ask, now: float, until: float, patience: Patience) -> QuotaGoneError:
+    opens = local_second(datetime.fromtimestamp(until, UTC))
+    return QuotaGoneError(
+        f"All keys of {ask.provider} are limited until {opens}: the next key opens in "
+        f"{until - now:.0f} s, longer than {patience.words}. Run again later."
+    )

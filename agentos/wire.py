@@ -1,0 +1,91 @@
+"""Frozen records as lines of JSON: written as they are, read strictly. Pure; knows neither runs nor keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+RecordT = TypeVar("RecordT")
+Reader = Callable[[Any], Any]
+
+
+class Codec(Generic[RecordT]):
+    """Writes and reads the records of a union, with the records they hold: each as `[name, {field: value}]`."""
+
+    def __init__(self, *kinds: type[RecordT]) -> None:
+        self._fields: dict[type, tuple[str, ...]] = {}
+        self._read = self._record_reader(kinds)
+        self._encode_json = json.JSONEncoder(separators=(",", ":"), default=self._plain).encode
+
+    def encode(self, record: RecordT) -> bytes:
+        return self._encode_json(record).encode() + b"\n"
+
+    def decode(self, line: bytes) -> RecordT:
+        """Raises ValueError on anything that `encode` did not write. Its text repeats nothing of the line."""
+        try:
+            record: RecordT = self._read(json.loads(line))
+        except (TypeError, LookupError, RecursionError) as error:
+            raise ValueError(f"malformed message ({type(error).__name__})") from None
+        return record
+
+    def _plain(self, record: object) -> list[Any]:
+        names = self._fields.get(type(record))
+        if names is None:
+            raise TypeError(f"{type(record).__name__} cannot be sent")
+        return [type(record).__name__, {name: getattr(record, name) for name in names}]
+
+    def _record_reader(self, kinds: tuple[type, ...]) -> Reader:
+        by_name = {kind.__name__: (kind, self._field_readers(kind)) for kind in kinds}
+
+        def read(value: Any) -> Any:
+            name, data = value
+            kind, readers = by_name[name]
+            values = {field: read_field(data[field]) for field, read_field in readers.items()}
+            if len(data) != len(values):
+                raise ValueError(f"malformed message (unknown fields in {name})")
+            return kind(**values)
+
+        return read
+
+    def _field_readers(self, kind: type) -> dict[str, Reader]:
+        readers = {name: self._reader(hint) for name, hint in get_type_hints(kind).items()}
+        self._fields[kind] = tuple(readers)
+        return readers
+
+    def _reader(self, hint: Any) -> Reader:
+        """Checks a field's value and gives it back as `encode` was given it."""
+        if hint is Any:
+            return lambda value: value
+        arguments = get_args(hint)
+        members = arguments if isinstance(hint, UnionType) else (hint,)
+        if all(is_dataclass(member) for member in members):
+            return self._record_reader(members)
+        match get_origin(hint):
+            case container if container is list or (container is tuple and arguments[-1] is Ellipsis):
+                each = self._reader(arguments[0])
+                return lambda value: container(map(each, _list(value)))
+            case container if container is tuple:
+                readers = [self._reader(argument) for argument in arguments]
+                return lambda value: tuple(r(part) for r, part in zip(readers, _list(value), strict=True))
+            case container if container is dict:
+                of_value = self._reader(arguments[1])
+                return lambda value: {name: of_value(part) for name, part in _dict(value).items()}
+        return _exactly(*members)
+
+
+def _exactly(*kinds: type) -> Reader:
+    # Not isinstance: JSON's `true` is no number.
+    accepted = {*kinds, int} if float in kinds else set(kinds)
+
+    def read(value: Any) -> Any:
+        if type(value) not in accepted:
+            raise TypeError
+        return value
+
+    return read
+
+
+_list, _dict = _exactly(list), _exactly(dict)
