@@ -10,11 +10,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from agentos.llm import offline, recorded, settings
+from agentos.llm.attempts import complete
 from agentos.llm.broker import masked
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
 from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
-from agentos.llm.model import complete
 from agentos.llm.types import (
     Completion,
     Message,
@@ -113,13 +113,13 @@ async def agenerate(
 
 async def agenerate(prompt: Prompt, *, output_type: Any = None, **options: Any) -> Reply[Any]:
     """`generate` for async code. Cancelling the task cancels the call; its key goes back at once."""
-    from agentos.llm.in_thread import run_beside_loop  # noqa: PLC0415 - loads asyncio
+    from agentos.llm.in_thread import run_in_thread  # noqa: PLC0415 - loads asyncio
 
     request = _request(prompt, output_type, **options)
     place = next_call_place()
     with tracked(Cancellation()) as cancellation:
         try:
-            return await run_beside_loop(lambda: _reply(request, place, cancellation))
+            return await run_in_thread(lambda: _reply(request, place, cancellation))
         except BaseException:
             cancellation.request()
             raise

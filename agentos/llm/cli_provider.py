@@ -16,7 +16,7 @@ from agentos.keys.leases import Lease
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelNameError
 from agentos.llm.structured import OutputSchema
-from agentos.llm.types import Completion, Message, Outcome, Request
+from agentos.llm.types import Attempted, Completion, Message, Request
 from agentos.processes.children import ChildResult, kill_with_variable, run_child
 from agentos.providers.evidence import (
     Evidence,
@@ -50,7 +50,7 @@ def send_to_cli(
     schema: OutputSchema | None,
     lease: Lease,
     cancellation: Cancellation,
-) -> Outcome:
+) -> Attempted:
     """Ask the CLI once. It runs in an empty directory of its own, and nothing of it outlives the call."""
     with tempfile.TemporaryDirectory(prefix="agentos-cli-") as empty_dir, _killing_when(cancellation) as mark:
         try:
@@ -63,9 +63,9 @@ def send_to_cli(
                 limit_bytes=32_000_000,
             )
         except OSError as error:
-            return Outcome(evidence=RequestFailed(reason=f"cannot start {_program(request)}: {error.strerror}"))
+            return Attempted(evidence=RequestFailed(reason=f"cannot start {_program(request)}: {error.strerror}"))
     cancellation.check()
-    return _outcome(request, result)
+    return _attempted(request, result)
 
 
 @contextmanager
@@ -124,18 +124,18 @@ def _environment(ours: Mapping[str, str], secret: str, mark: str) -> dict[str, s
     return passed
 
 
-def _outcome(request: Request, child: ChildResult) -> Outcome:
+def _attempted(request: Request, child: ChildResult) -> Attempted:
     if child.timed_out:
         reason = f"no answer in {request.timeout_seconds:g} s"
-        return Outcome(evidence=TransportFailed(reason=reason), timed_out=True)
+        return Attempted(evidence=TransportFailed(reason=reason), timed_out=True)
     result = _last_json_object(child.stdout.text())
     if result is None:
         ended = f"exit {child.exit_code}" if child.signal_number is None else f"signal {child.signal_number}"
-        return Outcome(evidence=RequestFailed(reason=f"{_program(request)} gave no JSON result ({ended})"))
+        return Attempted(evidence=RequestFailed(reason=f"{_program(request)} gave no JSON result ({ended})"))
     if result.get("is_error"):
-        return Outcome(evidence=_evidence(result))
+        return Attempted(evidence=_evidence(result))
     completion = _completion(request, result)
-    return Outcome(evidence=Succeeded(usage=completion.usage), completion=completion)
+    return Attempted(evidence=Succeeded(usage=completion.usage), completion=completion)
 
 
 def _completion(request: Request, result: Mapping[str, Any]) -> Completion:

@@ -38,9 +38,11 @@ current_exchange: ContextVar[Exchange] = ContextVar("agentos_llm_exchange")
 class KeyedClient(httpx2.AsyncClient):
     """An HTTP client shared by all SDKs of a process; each request carries the key of the exchange it belongs to."""
 
+    _may_simulate = True
+
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         exchange = current_exchange.get()
-        simulated = _simulated_answer(exchange.provider, request)
+        simulated = self._simulated_answer(exchange.provider, request)
         # A redirect would carry the key to another host.
         options["follow_redirects"] = False
         try:
@@ -54,6 +56,14 @@ class KeyedClient(httpx2.AsyncClient):
         if response.status_code >= 400:
             exchange.error_body = await response.aread()
         return response
+
+    def _simulated_answer(self, provider: str, request: httpx2.Request) -> httpx2.Response | None:
+        """With AGENTOS_SIMULATE_429, the first call of a process meets a rate limit that never left the machine."""
+        if not (self._may_simulate and simulates_429(os.environ)):
+            return None
+        self._may_simulate = False
+        headers, content = providers()[provider].sample_rate_limit.encoded()
+        return httpx2.Response(429, headers=headers, content=content, request=request)
 
 
 def _with_key(request: httpx2.Request, secret: str) -> httpx2.Request:
@@ -75,16 +85,3 @@ def ssl_context() -> ssl.SSLContext:
 def new_client() -> KeyedClient:
     limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
     return KeyedClient(timeout=httpx2.Timeout(600.0, connect=_CONNECT_SECONDS), limits=limits, verify=ssl_context())
-
-
-_has_simulated = False
-
-
-def _simulated_answer(provider: str, request: httpx2.Request) -> httpx2.Response | None:
-    """With AGENTOS_SIMULATE_429, the first call of a process meets a rate limit that never left the machine."""
-    global _has_simulated
-    if _has_simulated or not simulates_429(os.environ):
-        return None
-    _has_simulated = True
-    headers, content = providers()[provider].sample_rate_limit.encoded()
-    return httpx2.Response(429, headers=headers, content=content, request=request)

@@ -1,4 +1,4 @@
-"""Blocking work beside an event loop. Apart from the rest because importing asyncio is slow."""
+"""Blocking work in a thread, awaited by an event loop. Apart from the rest because importing asyncio is slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def run_beside_loop(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Run blocking work in a thread of its own: a shared executor would fill up with calls that wait for a key.
 
     When the caller is cancelled, the work goes on and its result is dropped.

@@ -17,7 +17,7 @@ from agentos.keys.overview import fingerprints
 from agentos.keys.pool import KeyPool
 from agentos.llm.calls import sdk
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.types import Message, ModelName, Outcome, Request
+from agentos.llm.types import Attempted, Message, ModelName, Request
 from agentos.providers.evidence import (
     Abandoned,
     Evidence,
@@ -61,11 +61,11 @@ def check_keys(
     memory = memory or LimitMemory()
     chosen = _models(models)
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="key-check") as threads:
-        outcomes = list(threads.map(lambda each: _call(each, chosen[each.spec.provider]), credentials.credentials))
-    _remember(credentials, [outcome.evidence for outcome in outcomes], chosen, memory)
+        attempts = list(threads.map(lambda each: _call(each, chosen[each.spec.provider]), credentials.credentials))
+    _remember(credentials, [attempted.evidence for attempted in attempts], chosen, memory)
     return [
-        _checked(credential, outcome, chosen[credential.spec.provider])
-        for credential, outcome in zip(credentials.credentials, outcomes, strict=True)
+        _checked(credential, attempted, chosen[credential.spec.provider])
+        for credential, attempted in zip(credentials.credentials, attempts, strict=True)
     ]
 
 
@@ -79,7 +79,7 @@ def _models(given: Sequence[str]) -> dict[str, ModelName]:
     return models
 
 
-def _call(credential: Credential, model: ModelName) -> Outcome:
+def _call(credential: Credential, model: ModelName) -> Attempted:
     messages = (Message("user", "Say ok."),)
     request = Request(
         model=model, messages=messages, timeout_seconds=_TIMEOUT_SECONDS, max_output_tokens=_MOST_OUTPUT_TOKENS
@@ -87,8 +87,8 @@ def _call(credential: Credential, model: ModelName) -> Outcome:
     lease = Lease(
         key_name=credential.spec.name, fence=0, provider=model.provider, model=model.model, secret=credential.secret
     )
-    outcome: Outcome = sdk(model.provider).send(request, messages, None, lease, Cancellation())
-    return outcome
+    attempted: Attempted = sdk(model.provider).send(request, messages, None, lease, Cancellation())
+    return attempted
 
 
 def _remember(
@@ -108,17 +108,17 @@ def _remember(
     memory.save(limits, marks, now=now)
 
 
-def _checked(credential: Credential, outcome: Outcome, model: ModelName) -> Checked:
-    result, note = _words(outcome.evidence)
-    if result != "valid" and outcome.detail:
-        note = f"{note}: {outcome.detail}" if note else outcome.detail
+def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> Checked:
+    result, note = _words(attempted.evidence)
+    if result != "valid" and attempted.detail:
+        note = f"{note}: {attempted.detail}" if note else attempted.detail
     spec = credential.spec
     return Checked(
         name=spec.name,
         provider=spec.provider,
         group=spec.group,
         result=result,
-        is_usable=_is_usable(outcome.evidence),
+        is_usable=_is_usable(attempted.evidence),
         model=str(model),
         note=note.replace(credential.secret, "[key]"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentos.llm import pricing, settings
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.schema_example import minimal_value
+from agentos.llm.schema_example import example_value
 from agentos.llm.types import Completion, Request
 from agentos.providers.evidence import Usage
 
@@ -65,7 +65,7 @@ def _plain_answer(request: OfflineRequest) -> Any:
         return text
     from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
 
-    return minimal_value(OutputSchema(request.output_type).inner_schema, text=text)
+    return example_value(OutputSchema(request.output_type).inner_schema, text=text)
 
 
 def _as_json(output_type: Any, value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from agentos.llm.types import Outcome
+from agentos.llm.types import Attempted
 from agentos.providers.evidence import (
     Abandoned,
     Overloaded,
@@ -52,9 +52,9 @@ class GiveUp:
     attempts: int
 
 
-def after_failure(outcome: Outcome, history: History, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
+def after_failure(attempted: Attempted, history: History, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
     """What follows an attempt without an answer. `jitter` is a random number from 0 to 1."""
-    match outcome.evidence:
+    match attempted.evidence:
         case RateLimited() | QuotaSpent() | Rejected():
             # The pool knows which keys are left, and waits or refuses.
             return TryAgain(0.0, history)
@@ -66,7 +66,7 @@ def after_failure(outcome: Outcome, history: History, policy: RetryPolicy, jitte
             return TryAgain(delay, replace(history, overloads=count))
         case TransportFailed():
             count = history.transports + 1
-            timeouts = history.timeouts + (1 if outcome.timed_out else 0)
+            timeouts = history.timeouts + (1 if attempted.timed_out else 0)
             if count >= policy.transport_attempts or timeouts >= policy.timeout_attempts:
                 return GiveUp(count)
             delay = backoff_seconds(count, policy, jitter)
@@ -74,7 +74,7 @@ def after_failure(outcome: Outcome, history: History, policy: RetryPolicy, jitte
         case RequestFailed() | Abandoned() | Succeeded():
             return GiveUp(1)
         case _:
-            assert_never(outcome.evidence)
+            assert_never(attempted.evidence)
 
 
 def backoff_seconds(failures: int, policy: RetryPolicy, jitter: float) -> float:

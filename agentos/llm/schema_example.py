@@ -20,7 +20,7 @@ _STRINGS_BY_FORMAT = {
 }
 
 
-def minimal_value(schema: Schema, *, text: str = "offline") -> Any:
+def example_value(schema: Schema, *, text: str = "offline") -> Any:
     """A small value valid for `schema`; free strings become `text`. The same schema gives the same value."""
     return _value(schema, definitions=schema.get("$defs", {}), text=text, depth=0)
 

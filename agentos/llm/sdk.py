@@ -1,4 +1,4 @@
-"""One attempt at a provider through its SDK: a request and a key in, an outcome out. Imports the SDK machinery."""
+"""One attempt at a provider through its SDK: a request and a key in, an answer or evidence out. Loads the SDK."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
 from agentos.llm.settings import provider_settings
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
-from agentos.llm.types import Completion, Message, ModelName, Outcome, Request
+from agentos.llm.types import Attempted, Completion, Message, ModelName, Request
 from agentos.llm.warm_up import warm_up
 from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
@@ -50,8 +50,8 @@ def send(
     schema: OutputSchema | None,
     lease: Lease,
     cancellation: Cancellation,
-) -> Outcome:
-    """Ask once, with no retry of any kind. Raises only when cancelled; a failure is an outcome with its evidence."""
+) -> Attempted:
+    """Ask once, with no retry of any kind. Raises only when cancelled; a failure comes back as evidence."""
     _clients.may_have_connections = True
     exchange = Exchange(request.model.provider, lease.secret)
     return loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)
@@ -59,7 +59,7 @@ def send(
 
 async def _attempt(
     request: Request, messages: Sequence[Message], schema: OutputSchema | None, exchange: Exchange
-) -> Outcome:
+) -> Attempted:
     current_exchange.set(exchange)
     # Building a client is our time, not the provider's.
     model = _clients.model(request.model)
@@ -69,7 +69,7 @@ async def _attempt(
         return _answered(response, request.model, exchange)
     except TimeoutError:
         reason = f"no answer in {request.timeout_seconds:g} s"
-        return Outcome(evidence=TransportFailed(reason=reason), timed_out=True)
+        return Attempted(evidence=TransportFailed(reason=reason), timed_out=True)
     except (AgentRunError, UserError, httpx2.HTTPError, ValueError) as error:
         # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
         return _failed(error, exchange)
@@ -86,7 +86,7 @@ async def _ask(
     )
 
 
-def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> Outcome:
+def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> Attempted:
     usage = Usage(
         input_tokens=response.usage.input_tokens,
         output_tokens=response.usage.output_tokens,
@@ -96,7 +96,7 @@ def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> O
     )
     call = next((part for part in response.parts if isinstance(part, ToolCallPart)), None)
     if response.finish_reason == "content_filter" and call is None and not response.text:
-        return Outcome(evidence=RequestFailed(status=exchange.status, reason=_FILTERED))
+        return Attempted(evidence=RequestFailed(status=exchange.status, reason=_FILTERED))
     completion = Completion(
         text=response.text or "",
         structured=call.args_as_json_str() if call else None,
@@ -105,11 +105,11 @@ def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> O
         is_truncated=response.finish_reason == "length",
     )
     limits = limits_from_headers(exchange.provider, exchange.headers, now=time.time())
-    return Outcome(evidence=Succeeded(usage=usage, limits=limits), completion=completion)
+    return Attempted(evidence=Succeeded(usage=usage, limits=limits), completion=completion)
 
 
-def _failed(error: Exception, exchange: Exchange) -> Outcome:
-    return Outcome(
+def _failed(error: Exception, exchange: Exchange) -> Attempted:
+    return Attempted(
         evidence=_evidence(error, exchange),
         timed_out=isinstance(error, ModelTimeoutError),
         detail=_provider_message(exchange.error_body),

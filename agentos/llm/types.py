@@ -96,7 +96,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Attempted:
     """What one attempt at a provider showed: an answer, or evidence why there is none."""
 
     evidence: Evidence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol
 
-from agentos.llm.schema_example import minimal_value
+from agentos.llm.schema_example import example_value
 from agentos.testing.quotas import Quota, Refusal
 
 Provider = Literal["google", "openai", "anthropic"]
@@ -392,7 +392,7 @@ def shape_reply(seen: Seen, text: str, output: Any | None) -> dict[str, Any]:
     if seen.schema is not None and output is None:
         output = _as_object(text)
         if output is None:
-            output = minimal_value(seen.schema, text=text)
+            output = example_value(seen.schema, text=text)
     if output is not None:
         text = json.dumps(output)
     return FORMATS[seen.provider].reply(seen, text, output)

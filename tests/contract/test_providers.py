@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from agentos import llm
 from agentos.errors import AgentosError, NoUsableKeyError, UsageError
-from agentos.llm import http_client, model
+from agentos.llm import attempts
 from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import (
     Abandoned,
@@ -87,7 +87,7 @@ def setting(
     broker = RecordingBroker({"alpha": ALPHA, "beta": BETA})
     monkeypatch.setenv("AGENTOS_HOME", str(tmp_path))
     monkeypatch.setenv(f"AGENTOS_PROVIDERS__{provider.upper()}__BASE_URL", server.base_url(provider))
-    monkeypatch.setattr(model, "retry_policy", RetryPolicy(base_seconds=0.01, cap_seconds=0.02))
+    monkeypatch.setattr(attempts, "retry_policy", RetryPolicy(base_seconds=0.01, cap_seconds=0.02))
     llm.set_broker(broker)
     yield Setting(provider, MODELS[provider], server, broker)
     llm.set_broker(None)
@@ -530,7 +530,6 @@ def test_the_simulated_429_meets_the_first_call_of_a_process_and_never_leaves_it
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENTOS_SIMULATE_429", "true")
-    monkeypatch.setattr(http_client, "_has_simulated", False)
 
     llm.generate("one", model=setting.model)
     llm.generate("two", model=setting.model)

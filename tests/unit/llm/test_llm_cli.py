@@ -16,7 +16,7 @@ import pytest
 
 from agentos import llm
 from agentos.errors import NoUsableKeyError, UsageError
-from agentos.llm import model
+from agentos.llm import attempts
 from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import (
     Abandoned,
@@ -106,7 +106,7 @@ def claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claude:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingBroker]:
     broker = RecordingBroker({"login": "", "paid": "leased-secret"})
-    monkeypatch.setattr(model, "retry_policy", RetryPolicy(base_seconds=0.01, cap_seconds=0.02))
+    monkeypatch.setattr(attempts, "retry_policy", RetryPolicy(base_seconds=0.01, cap_seconds=0.02))
     llm.set_broker(broker)
     yield broker
     llm.set_broker(None)

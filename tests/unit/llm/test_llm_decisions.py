@@ -16,9 +16,9 @@ from agentos import llm
 from agentos.llm import pricing
 from agentos.llm import settings as llm_settings
 from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure, backoff_seconds
-from agentos.llm.schema_example import minimal_value
+from agentos.llm.schema_example import example_value
 from agentos.llm.settings import LlmSettings, ProviderSettings
-from agentos.llm.types import Outcome, add_usage
+from agentos.llm.types import Attempted, add_usage
 from agentos.providers.evidence import (
     Abandoned,
     Evidence,
@@ -38,18 +38,18 @@ POLICY = RetryPolicy()
 def test_what_belongs_to_keys_is_asked_of_the_pool_again_at_once(evidence: Evidence) -> None:
     history = History(overloads=3)
 
-    assert after_failure(Outcome(evidence=evidence), history, POLICY, 0.5) == TryAgain(0.0, history)
+    assert after_failure(Attempted(evidence=evidence), history, POLICY, 0.5) == TryAgain(0.0, history)
 
 
 def test_overload_waits_as_long_as_the_provider_asked() -> None:
-    step = after_failure(Outcome(evidence=Overloaded(retry_after_seconds=17)), History(), POLICY, 1.0)
+    step = after_failure(Attempted(evidence=Overloaded(retry_after_seconds=17)), History(), POLICY, 1.0)
 
     assert step == TryAgain(17, History(overloads=1))
 
 
 @pytest.mark.parametrize("evidence", [RequestFailed(status=400), Abandoned()])
 def test_a_wrong_request_is_never_tried_again(evidence: Evidence) -> None:
-    assert after_failure(Outcome(evidence=evidence), History(), POLICY, 0.5) == GiveUp(1)
+    assert after_failure(Attempted(evidence=evidence), History(), POLICY, 0.5) == GiveUp(1)
 
 
 @given(
@@ -62,7 +62,7 @@ def test_failures_of_the_provider_end_after_a_bounded_number(failures: list[str]
     for failure in failures:
         tried += 1
         evidence = Overloaded() if failure == "overload" else TransportFailed()
-        step = after_failure(Outcome(evidence=evidence, timed_out=failure == "timeout"), history, POLICY, jitter)
+        step = after_failure(Attempted(evidence=evidence, timed_out=failure == "timeout"), history, POLICY, jitter)
         if isinstance(step, GiveUp):
             break
         assert 0 < step.delay_seconds <= POLICY.cap_seconds
@@ -121,8 +121,8 @@ def test_the_cost_of_a_sum_is_unknown_when_a_part_is() -> None:
         ({}, None),
     ],
 )
-def test_minimal_values_fit_their_schema(schema: dict[str, Any], value: Any) -> None:
-    assert minimal_value(schema) == value
+def test_example_values_fit_their_schema(schema: dict[str, Any], value: Any) -> None:
+    assert example_value(schema) == value
 
 
 def test_a_schema_that_contains_itself_ends() -> None:
@@ -132,7 +132,7 @@ def test_a_schema_that_contains_itself_ends() -> None:
         "required": ["next"],
     }
 
-    value = minimal_value({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
+    value = example_value({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
 
     depth = 0
     while value["next"] is not None:

@@ -143,7 +143,7 @@ def provider(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider
         monkeypatch.setenv("GEMINI_API_KEY", SECRET)
         monkeypatch.setenv("AGENTOS_REVIEWER", "google:gemini-3-pro")
         policy = RetryPolicy(base_seconds=0.01, cap_seconds=0.02, overload_attempts=2)
-        monkeypatch.setattr("agentos.llm.model.retry_policy", policy)
+        monkeypatch.setattr("agentos.llm.attempts.retry_policy", policy)
         yield server
         close()
 

@@ -12,11 +12,11 @@ from agentos.llm.broker import current_broker
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure
-from agentos.llm.types import Completion, Outcome, Request
+from agentos.llm.types import Attempted, Completion, Request
 from agentos.providers.evidence import Abandoned, Evidence, QuotaSpent, Rejected, RequestFailed, TransportFailed
 from agentos.text.words import one_line
 
-Attempt = Callable[[Lease], Outcome]
+Attempt = Callable[[Lease], Attempted]
 """Asks the provider once. Given the lease, not its secret: a lease can be shown in a traceback."""
 
 # What an answer is reserved at when the caller gives no bound: long documents are about this long.
@@ -35,26 +35,26 @@ def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> 
     history = History()
     while True:
         cancellation.check()
-        outcome = _attempt_with_lease(broker, request, attempt, cancellation)
-        if outcome.completion is not None:
-            return outcome.completion
-        match after_failure(outcome, history, retry_policy, random.random()):
+        attempted = _attempt_with_lease(broker, request, attempt, cancellation)
+        if attempted.completion is not None:
+            return attempted.completion
+        match after_failure(attempted, history, retry_policy, random.random()):
             case TryAgain(delay_seconds=delay_seconds, history=history):
                 cancellation.wait(delay_seconds)
             case GiveUp(attempts=attempts):
-                raise _error(request, outcome, attempts)
+                raise _error(request, attempted, attempts)
 
 
 def _attempt_with_lease(
     broker: LeaseBroker, request: Request, attempt: Attempt, cancellation: Cancellation
-) -> Outcome:
+) -> Attempted:
     lease = _acquire(broker, request)
     evidence: Evidence = Abandoned()
     try:
         cancellation.check()
-        outcome = _without_secret(attempt(lease), lease.secret)
-        evidence = outcome.evidence
-        return outcome
+        attempted = _without_secret(attempt(lease), lease.secret)
+        evidence = attempted.evidence
+        return attempted
     finally:
         broker.release(lease, evidence)
 
@@ -72,22 +72,22 @@ def _acquire(broker: LeaseBroker, request: Request) -> Lease:
     )
 
 
-def _without_secret(outcome: Outcome, secret: str) -> Outcome:
+def _without_secret(attempted: Attempted, secret: str) -> Attempted:
     """Providers quote what they were sent; nothing that is kept of an answer repeats the key."""
-    evidence = outcome.evidence
+    evidence = attempted.evidence
     if not secret:
-        return outcome
+        return attempted
     if isinstance(evidence, QuotaSpent | Rejected | TransportFailed | RequestFailed):
         evidence = replace(evidence, reason=evidence.reason.replace(secret, "[key]"))
-    return replace(outcome, evidence=evidence, detail=outcome.detail.replace(secret, "[key]"))
+    return replace(attempted, evidence=evidence, detail=attempted.detail.replace(secret, "[key]"))
 
 
-def _error(request: Request, outcome: Outcome, attempts: int) -> ModelRequestError | ProviderUnavailableError:
+def _error(request: Request, attempted: Attempted, attempts: int) -> ModelRequestError | ProviderUnavailableError:
     model = request.model
-    match outcome.evidence:
+    match attempted.evidence:
         case RequestFailed(status=status, reason=reason):
             answered = f" with status {status}" if status is not None else ""
-            why = _reason(outcome.detail or reason) or "no reason given"
+            why = _reason(attempted.detail or reason) or "no reason given"
             return ModelRequestError(f"{model} refused the request{answered}: {why}.")
         case TransportFailed(reason=reason):
             what = f"did not answer: {_reason(reason) or 'connection failed'}"
