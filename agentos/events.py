@@ -24,6 +24,8 @@ class RunStarted:
     label_prefix: str = ""
     """What people see before an item's id: `LLD-` makes `[LLD-42]`."""
     resume_command: str = ""
+    """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
+    budget_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

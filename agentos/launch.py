@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -25,7 +25,7 @@ from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.loop import Loop, Timer
-from agentos.engine.plan import Plan, input_hash
+from agentos.engine.plan import Item, Plan, input_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled
 from agentos.engine.stopping import GRACE
@@ -47,7 +47,7 @@ from agentos.reporters.audit import AuditReporter
 from agentos.reporters.console import ConsoleReporter, wants_colour
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
-from agentos.settings import load_settings
+from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
 from agentos.text.window import columns_of
 
 
@@ -60,6 +60,8 @@ class RunRequest:
     graph: str
     project_dir: Path
     search_dir: Path
+    settings: Settings
+    """Read once, by the command: workers are sent these."""
     parallel: int = 1
     timeout_seconds: float = 1800.0
     stall_seconds: float = 60.0
@@ -70,6 +72,7 @@ class RunRequest:
     max_wait_seconds: float | None = None
     label_prefix: str = ""
     resume_command: str = ""
+    """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
     warnings: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     secrets: Sequence[str] = ()
@@ -117,7 +120,7 @@ class Launcher:
             all_credentials = _without_limit(credentials)
             redactor = Redactor(all_credentials.secrets.values())
             urls, endpoint_warnings = _usable_urls(request, {spec.provider for spec in credentials.specs})
-            environment = _with_endpoints(request.environment, urls)
+            environment = _workers_environment(request, urls)
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
@@ -128,7 +131,7 @@ class Launcher:
                 audit = AuditReporter(run_dir, output.json_sink)
             memory = LimitMemory()
             run = Coordinator(
-                request.plan,
+                _with_own_settings(request.plan, request.settings),
                 _settings(request, run_dir.name),
                 loop=loop,
                 reporters=[
@@ -257,14 +260,27 @@ def _without_limit(credentials: CredentialSet) -> CredentialSet:
     return load_credentials(environ={k: v for k, v in os.environ.items() if k != LIMIT_VARIABLE})
 
 
-def _with_endpoints(environment: Mapping[str, str], urls: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the base URLs of `agentos.toml` in it: the one way settings reach workers."""
-    return {**environment, **{base_url_variable(name): url for name, url in urls.items()}}
+def _workers_environment(request: RunRequest, urls: Mapping[str, str]) -> dict[str, str]:
+    """What the command decided, with the settings of the run and the base URLs its calls go to."""
+    endpoints = {base_url_variable(name): url for name, url in urls.items()}
+    return {**request.environment, **endpoints, FROZEN_VARIABLE: freeze(request.settings)}
+
+
+def _with_own_settings(plan: Plan, settings: Settings) -> Plan:
+    """Items whose environment sets something are sent settings of their own."""
+    return replace(plan, items=tuple(_with_settings(item, settings) for item in plan.items))
+
+
+def _with_settings(item: Item, settings: Settings) -> Item:
+    if not item.environment:
+        return item
+    own = with_environment(settings, item.environment)
+    return item if own == settings else replace(item, environment={**item.environment, FROZEN_VARIABLE: freeze(own)})
 
 
 def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, str], list[str]]:
     """Base URLs for this run, and what to tell of them. Raises UsageError when keys would go to a stranger."""
-    urls = load_settings(request.project_dir, request.environment).provider_urls
+    urls = request.settings.provider_urls
     unconfirmed = unconfirmed_urls(urls, request.environment)
     refuse_unconfirmed(unconfirmed, held)
     told = [
@@ -301,6 +317,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         fresh=request.fresh,
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
+        budget_usd=request.budget_usd,
     )
 
 

@@ -1,22 +1,25 @@
 """Settings: flags win over the environment, the environment over `agentos.toml`, that over defaults.
 
-The one place that reads `agentos.toml`. Flags reach workers as environment variables, so that a worker and its
-coordinator always see the same settings.
+The one place that reads `agentos.toml`. A command reads it once; its run's workers get what was read, so that a run
+does not change under way because a file or a variable did.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
 
 FILE_NAME = "agentos.toml"
+FROZEN_VARIABLE = "AGENTOS_SETTINGS"
+"""What a worker is sent: the settings its run was started with, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,23 +117,52 @@ _SHORT_VARIABLES = {
 _GATES = ("none", "draft", "verdict", "all")
 
 
-def load_settings(project_dir: Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings that hold in a project. Raises UsageError with the file, the name and the fix."""
-    settings = Settings()
-    path = project_dir / FILE_NAME
+def load_settings(
+    project_dir: Path, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """The settings that hold in a project. Raises UsageError with the file, the name and the fix.
+
+    `flags` are values by the setting's name, like `models.drafter`.
+    """
+    settings = with_environment(_from_document(_read(project_dir)), os.environ if environ is None else environ)
+    for setting, value in (flags or {}).items():
+        section_name, _, name = setting.partition(".")
+        section = getattr(settings, section_name)
+        settings = replace(settings, **{section_name: replace(section, **{name: value})})
+    if settings.review.gate not in _GATES:
+        raise UsageError(f"review.gate is {settings.review.gate!r}: use one of {', '.join(_GATES)}.")
+    return settings
+
+
+def freeze(settings: Settings) -> str:
+    """The settings as a worker is sent them."""
+    document = asdict(settings)
+    urls = document.pop("provider_urls")
+    return json.dumps(document | {"providers": {name: {"base_url": url} for name, url in urls.items()}})
+
+
+def worker_settings(project_dir: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """In a worker, what its run was started with; elsewhere, what holds in the project now."""
+    environ = os.environ if environ is None else environ
+    frozen = environ.get(FROZEN_VARIABLE)
+    return _from_document(json.loads(frozen)) if frozen else load_settings(project_dir, environ)
+
+
+def _read(project_dir: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads((project_dir / FILE_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        document = {}
+        return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE_NAME}: not valid TOML: {error}.") from None
     except OSError as error:
         raise UsageError(f"{FILE_NAME} cannot be read: {error.strerror}.") from None
+
+
+def _from_document(document: Mapping[str, Any]) -> Settings:
+    settings = Settings()
     for name, values in document.items():
         settings = _with_section(settings, name, values)
-    settings = _with_environment(settings, os.environ if environ is None else environ)
-    if settings.review.gate not in _GATES:
-        raise UsageError(f"review.gate is {settings.review.gate!r}: use one of {', '.join(_GATES)}.")
     return settings
 
 
@@ -166,7 +198,8 @@ def _provider_urls(values: Any) -> dict[str, str]:
     return urls
 
 
-def _with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """The settings with those that variables set."""
     for section_field in fields(Settings):
         section = getattr(settings, section_field.name)
         if section_field.name == "provider_urls":

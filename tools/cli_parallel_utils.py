@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
+from agentos.cli import run_command
 from agentos.cli.options import add_parallel_options, capped
+from agentos.cli.run_command import Work
 from agentos.errors import ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted, Listener
 from agentos.keys.credentials import load_credentials
@@ -119,6 +121,18 @@ class EngineBatch:
 
         exit_code = self._start(note)
         return _result(len(by_id), failed, list(left), exit_code)
+
+
+def run_work(work: Work, tasks: list[WorkflowTask]) -> int:
+    """Show a command's work as tasks, or do it. Returns the exit code."""
+    flags = argparse.Namespace(parallel=work.parallel, dry_run=work.arguments.dry_run)
+    config = create_parallel_config(flags)
+    if config["dry_run"] and not work.arguments.json:
+        display_dry_run_summary(tasks, work.workflow.name)
+        sys.stdout.write("".join(f"{note}\n" for note in work.notes))
+        return ExitCode.OK
+    batch = EngineBatch(lambda listener: run_command.run(work, listener))
+    return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
 
 
 def _result(total: int, failed: dict[str, str], left: Sequence[str], exit_code: int) -> dict[str, Any]:

@@ -8,22 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli_parallel_utils import (
-    EngineBatch,
-    WorkflowTask,
-    add_parallel_arguments,
-    create_parallel_config,
-    display_dry_run_summary,
-    execute_tasks_parallel,
-)
+from cli_parallel_utils import WorkflowTask, add_parallel_arguments, run_work
 
-from agentos.cli import branches as merging
 from agentos.cli import implement
-from agentos.cli.main import guarded
+from agentos.cli.main import guarded, parse
+from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
-from agentos.workflows.drafting.pending import Pending, Wanted
+from agentos.workflows.drafting.pending import Wanted
 from agentos.workflows.implementation.pending import WORKFLOW, Choices, find_designs
 
 
@@ -31,8 +24,8 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The flags of `agentos implement`."""
     parser = argparse.ArgumentParser(prog="run_implement_from_lld.py")
     add_parallel_arguments(parser)
-    implement.add_design_options(parser)
-    return parser.parse_args(argv)
+    implement.COMMAND.add_document_options(parser)
+    return parse(parser, argv)
 
 
 def collect_pending_llds(input_dir: Path) -> list[WorkflowTask]:
@@ -41,10 +34,10 @@ def collect_pending_llds(input_dir: Path) -> list[WorkflowTask]:
     settings = load_settings(project_dir)
     folder = input_dir.resolve().relative_to(project_dir).as_posix()
     settings = replace(settings, documents=replace(settings.documents, lld_dir=folder))
-    return _tasks(project_dir, settings, find_designs(project_dir, settings, Wanted(), Choices()))
+    return _tasks(project_dir, settings, find_designs(project_dir, settings, Wanted(), Choices()).items)
 
 
-def _tasks(project_dir: Path, settings: Settings, pending: Pending) -> list[WorkflowTask]:
+def _tasks(project_dir: Path, settings: Settings, items: Sequence[Item]) -> list[WorkflowTask]:
     return [
         WorkflowTask(
             issue_id=item.id,
@@ -53,29 +46,14 @@ def _tasks(project_dir: Path, settings: Settings, pending: Pending) -> list[Work
             output_path=document_paths(project_dir, settings, WORKFLOW, item.id)[0],
             status="pending",
         )
-        for item in pending.items
+        for item in items
     ]
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the flags say. Returns the exit code."""
-    code = implement.prepare(args)
-    prepared = code.prepared
-    args.parallel = prepared.parallel
-    config = create_parallel_config(args)
-    tasks = _tasks(prepared.project_dir, prepared.settings, prepared.pending)
-    if config["dry_run"]:
-        if args.json:
-            return implement.show_dry_run(code)
-        display_dry_run_summary(tasks, WORKFLOW)
-        for line in code.conflicts.words(prepared.workflow.label_prefix):
-            sys.stdout.write(f"Overlap: {line}\n")
-        return 0
-    if not tasks:
-        return implement.run_prepared(code)
-    merging.check_publishing(code.branches())
-    batch = EngineBatch(lambda listener: implement.launch(code, listener))
-    return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
+    work = implement.COMMAND.prepare(args)
+    return run_work(work, _tasks(work.project_dir, work.settings, work.plan.items))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,24 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli_parallel_utils import (
-    EngineBatch,
-    WorkflowTask,
-    add_parallel_arguments,
-    create_parallel_config,
-    display_dry_run_summary,
-    execute_tasks_parallel,
-)
+from cli_parallel_utils import WorkflowTask, add_parallel_arguments, run_work
 
 from agentos.cli import issue, lld
-from agentos.cli import run_command as drafting
-from agentos.cli.main import guarded
+from agentos.cli.main import guarded, parse
+from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
-from agentos.workflows.drafting.pending import Pending, Wanted
+from agentos.workflows.drafting.pending import Wanted, find_briefs, find_llds
 
 COMMANDS = {"issue": issue.COMMAND, "lld": lld.COMMAND}
+_FIND = {"issue": find_briefs, "lld": find_llds}
 
 
 def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -39,8 +33,8 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--type", choices=tuple(COMMANDS), default="lld", help="what to write: issue or lld (default: lld)"
     )
     add_parallel_arguments(parser)
-    drafting.add_document_options(parser, command)
-    return parser.parse_args(words)
+    command.add_document_options(parser)
+    return parse(parser, words)
 
 
 def collect_pending_issues(input_dir: Path, kind: str = "lld") -> list[WorkflowTask]:
@@ -49,10 +43,10 @@ def collect_pending_issues(input_dir: Path, kind: str = "lld") -> list[WorkflowT
     settings = load_settings(project_dir)
     name = "briefs" if kind == "issue" else "issues"
     settings = replace(settings, sources=replace(settings.sources, **{name: str(input_dir.resolve())}))
-    return _tasks(project_dir, settings, kind, COMMANDS[kind].find(project_dir, settings, Wanted()))
+    return _tasks(project_dir, settings, kind, _FIND[kind](project_dir, settings, Wanted()).items)
 
 
-def _tasks(project_dir: Path, settings: Settings, kind: str, pending: Pending) -> list[WorkflowTask]:
+def _tasks(project_dir: Path, settings: Settings, kind: str, items: Sequence[Item]) -> list[WorkflowTask]:
     return [
         WorkflowTask(
             issue_id=item.id,
@@ -61,25 +55,14 @@ def _tasks(project_dir: Path, settings: Settings, kind: str, pending: Pending) -
             output_path=document_paths(project_dir, settings, kind, item.id)[0],
             status="pending",
         )
-        for item in pending.items
+        for item in items
     ]
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the flags say. Returns the exit code."""
-    prepared = drafting.prepare(args, COMMANDS[args.type])
-    args.parallel = prepared.parallel
-    config = create_parallel_config(args)
-    tasks = _tasks(prepared.project_dir, prepared.settings, args.type, prepared.pending)
-    if config["dry_run"]:
-        if args.json:
-            return drafting.show_dry_run(prepared)
-        display_dry_run_summary(tasks, args.type)
-        return 0
-    if not tasks:
-        return drafting.say_nothing_to_do(prepared)
-    batch = EngineBatch(lambda listener: drafting.launch(prepared, listener))
-    return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
+    work = COMMANDS[args.type].prepare(args)
+    return run_work(work, _tasks(work.project_dir, work.settings, args.type, work.plan.items))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

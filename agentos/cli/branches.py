@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentos.cli.run_command import Work
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
 from agentos.settings import Settings
-from agentos.workflows.implementation.pending import Conflicts
+from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
 
 if TYPE_CHECKING:
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeRun:
-    """What a run of code was about, as far as its branches are concerned."""
+    """What a run of code is about, as far as its branches are concerned."""
 
     project_dir: Path
     settings: Settings
+    conflicts: Conflicts
     titles: Mapping[str, str]
-    """What every chosen item is about, those too that were implemented before."""
-    bases: Mapping[str, str] = field(default_factory=dict)
+    """What every chosen item is about, including those that were implemented before."""
+    bases: Mapping[str, str]
     """What items are to be merged into that have a base of their own."""
-    label_prefix: str = ""
-    pushes: bool = False
-    opens_pull_requests: bool = False
-    is_json: bool = False
+    label_prefix: str
+    pushes: bool
+    opens_pull_requests: bool
+    is_json: bool
 
     def record(self, item_id: str) -> Implemented | None:
         return read_record(self.project_dir, item_id)
@@ -41,19 +43,45 @@ class CodeRun:
         return self.bases.get(item_id, self.settings.implementation.base)
 
 
-def titles_of(plan: Plan, skipped: Sequence[tuple[str, str]]) -> dict[str, str]:
+def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
+    """Work on code: items that change the same file run one after the other; branches are told and published."""
+    arguments, prefix = work.arguments, work.workflow.label_prefix
+    conflicts = find_conflicts(work.plan)
+    overlaps = list(conflicts.words(prefix))
+    run = CodeRun(
+        project_dir=work.project_dir,
+        settings=work.settings,
+        conflicts=conflicts,
+        titles=_titles(work.plan, work.skipped),
+        bases=bases or {},
+        label_prefix=prefix,
+        pushes=arguments.push,
+        opens_pull_requests=arguments.pr,
+        is_json=arguments.json,
+    )
+    how = (
+        "run at the same time all the same (--allow-overlap)"
+        if arguments.allow_overlap
+        else "do not run at the same time"
+    )
+    return replace(
+        work,
+        plan=work.plan if arguments.allow_overlap else replace(work.plan, exclusive=conflicts.rivals()),
+        warnings=[*work.warnings, *(f"{line}: they {how}" for line in overlaps if not arguments.dry_run)],
+        notes=_dry_run_notes(conflicts, prefix),
+        details=_dry_run_details(conflicts),
+        check=lambda: _check_publishing(run),
+        close=lambda: _close(run),
+    )
+
+
+def _titles(plan: Plan, skipped: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Titles of a plan's items and of those left out of it because they are implemented."""
     titles = {item.id: str(item.input["title"]) for item in plan.items}
     return titles | {item_id: f"LLD-{item_id}" for item_id, why in skipped if why.startswith("implemented")}
 
 
-def overlap_warnings(conflicts: Conflicts, label_prefix: str, *, is_allowed: bool) -> list[str]:
-    """What a run says about items that change the same file."""
-    how = "run at the same time all the same (--allow-overlap)" if is_allowed else "do not run at the same time"
-    return [f"{line}: they {how}" for line in conflicts.words(label_prefix)]
-
-
-def dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
+def _dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
     """What a dry run says about overlaps, in lines for people."""
     notes = [f"Overlap: {line}" for line in conflicts.words(label_prefix)]
     if len(conflicts.merge_order) > 1:
@@ -61,22 +89,25 @@ def dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
     return notes
 
 
-def dry_run_details(conflicts: Conflicts) -> dict[str, Any]:
+def _dry_run_details(conflicts: Conflicts) -> dict[str, Any]:
     """The same as fields of a JSON document."""
     overlaps = [{"items": [each.first, each.second], "files": list(each.files)} for each in conflicts.overlaps]
     return {"overlaps": overlaps, "merge_order": list(conflicts.merge_order)}
 
 
-def show_overlaps(run: CodeRun, conflicts: Conflicts) -> None:
-    """Remind of files that several of the run's items change: it said so before the items' output."""
-    if lines := [f"Overlap: {line}" for line in conflicts.words(run.label_prefix)]:
+def _close(run: CodeRun) -> None:
+    """Say which items change the same file and how the branches merge, and publish them if asked to."""
+    # It was said before the items' output; there it is out of sight.
+    if lines := [f"Overlap: {line}" for line in run.conflicts.words(run.label_prefix)]:
         _say(run, lines)
+    _show_branches(run)
+    _publish_all(run)
 
 
-def show_branches(run: CodeRun, merge_order: Sequence[str]) -> None:
+def _show_branches(run: CodeRun) -> None:
     """Say of every branch that this run's items left whether it merges after those before it."""
     by_base: dict[str, dict[str, Implemented]] = {}
-    for item_id in merge_order:
+    for item_id in run.conflicts.merge_order:
         if record := run.record(item_id):
             by_base.setdefault(run.base(item_id), {})[item_id] = record
     for base, records in by_base.items():
@@ -102,7 +133,7 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
     return lines
 
 
-def check_publishing(run: CodeRun) -> None:
+def _check_publishing(run: CodeRun) -> None:
     """Raises UsageError when what is asked for could not be done after the run."""
     if run.pushes or run.opens_pull_requests:
         from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
@@ -112,7 +143,7 @@ def check_publishing(run: CodeRun) -> None:
         publishing.check_remote(repository, opens_pull_requests=run.opens_pull_requests)
 
 
-def publish_all(run: CodeRun) -> None:
+def _publish_all(run: CodeRun) -> None:
     """Push and open pull requests, if asked to, for every chosen item that is implemented, in this run or before."""
     if not (run.pushes or run.opens_pull_requests):
         return

@@ -32,10 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _parser(name: str) -> argparse.ArgumentParser:
     from agentos.cli import issue, lld, main  # noqa: PLC0415  main finds this module by name.
-    from agentos.cli.run_command import add_options  # noqa: PLC0415
 
     if name == "agentos":
         return main.build_parser()
     parser = argparse.ArgumentParser(prog=name)
-    add_options(parser, lld.COMMAND if name == "lld-workflow" else issue.COMMAND)
+    (lld if name == "lld-workflow" else issue).COMMAND.add_options(parser)
     return parser

@@ -16,45 +16,46 @@ from agentos.engine.done_notes import DoneNotes
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.records.runs import past_durations
 from agentos.text.words import duration
+from agentos.workflows.registry import Workflow
 
 
 def show(
     plan: Plan,
-    workflow: str,
+    workflow: Workflow,
     project_dir: Path,
     *,
     parallel: int,
-    fresh: bool = False,
-    as_json: bool = False,
-    label_prefix: str = "",
-    reasons: Mapping[str, str] | None = None,
-    skipped: Sequence[tuple[str, str]] = (),
-    notes: Sequence[str] = (),
-    details: Mapping[str, Any] | None = None,
+    fresh: bool,
+    as_json: bool,
+    reasons: Mapping[str, str],
+    skipped: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+    details: Mapping[str, Any],
 ) -> int:
     """Print the plan in the order items would start. Returns the exit code.
 
     `notes` are further lines for people, `details` further fields of the JSON document.
     """
-    typical = past_durations(project_dir, workflow)
+    typical = past_durations(project_dir, workflow.name)
     estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
     entries = [
-        _entry(plan, index, workflow, project_dir, fresh=fresh) | {"reason": (reasons or {}).get(item.id)}
+        _entry(plan, index, workflow.name, project_dir, fresh=fresh) | {"reason": reasons.get(item.id)}
         for index, item in enumerate(plan.items)
     ]
     if as_json:
         document = {
-            "workflow": workflow,
+            "workflow": workflow.name,
             "project_dir": str(project_dir),
             "count": len(entries),
             "parallel": parallel,
             "estimated_seconds": None if estimate is None else round(estimate, 1),
             "items": entries,
             "skipped": [{"id": item_id, "reason": reason} for item_id, reason in skipped],
-            **(details or {}),
+            **details,
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return 0
+    label_prefix = workflow.label_prefix
     lines = _lines(entries, parallel, estimate, len(typical), label_prefix)
     lines += [f"Left alone: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
     lines += notes

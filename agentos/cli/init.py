@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from agentos.cli.run import project_from
+from agentos.cli.options import project_from
 from agentos.cli.texts import say
 from agentos.errors import AgentosError, UsageError
 from agentos.keys.credentials import load_credentials

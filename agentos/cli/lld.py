@@ -5,22 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from agentos.cli.run_command import DraftingCommand, add_options
+from agentos.cli.documents import DocumentCommand
 from agentos.workflows.drafting.pending import find_llds
 
-COMMAND = DraftingCommand(
+COMMAND: DocumentCommand = DocumentCommand(
     workflow="lld",
     noun="issue",
+    summary="turn issues into reviewed low-level designs",
     description="Write a reviewed low-level design (LLD) for each issue, many at once.",
-    find=find_llds,
+    prepare=lambda arguments: COMMAND.find(arguments, find_llds),
 )
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    add_options(subparsers.add_parser("lld", help="turn issues into reviewed low-level designs"), COMMAND)
+    COMMAND.add_parser("lld", subparsers)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    from agentos.cli.main import run_command  # noqa: PLC0415  main imports this module.
-
-    return run_command("lld-workflow", lambda parser: add_options(parser, COMMAND), argv)
+    return COMMAND.main("lld-workflow", argv)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
+from typing import Any
 
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+from agentos.errors import UsageError
+from agentos.paths import find_project_dir
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHUTDOWN_HELP = """\
@@ -70,17 +74,21 @@ def time_span(text: str) -> float:
     return value
 
 
-def add_parallel_options(parser: argparse.ArgumentParser, *, default: int | None = 1) -> None:
-    """--parallel and --dry-run, with --json beside them. Without a default, the settings decide."""
+def add_parallel_options(
+    parser: argparse.ArgumentParser, *names: str, default: int | None = 1, things: str = "items"
+) -> None:
+    """--parallel, also by other names, and --dry-run, with --json beside them. Without a default, settings decide."""
     otherwise = "default: limits.parallel in agentos.toml, else 1" if default is None else f"default: {default}"
     parser.add_argument(
+        *names,
         "--parallel",
+        dest="parallel",
         nargs="?",
         type=whole_number,
         const=DEFAULT_PARALLELISM,
         default=default,
         metavar="N",
-        help=f"run N items at once (without N: {DEFAULT_PARALLELISM}; most {MAX_PARALLELISM}; {otherwise})",
+        help=f"run N {things} at once (without N: {DEFAULT_PARALLELISM}; maximum {MAX_PARALLELISM}; {otherwise})",
     )
     parser.add_argument(
         "--dry-run",
@@ -90,8 +98,14 @@ def add_parallel_options(parser: argparse.ArgumentParser, *, default: int | None
     parser.add_argument(
         "--json",
         action="store_true",
-        help="standard output carries JSON only (one event a line; with --dry-run one object); text goes to stderr",
+        help="standard output carries JSON only (one event per line; with --dry-run one object); text goes to stderr",
     )
+
+
+def add_choice_options(parser: argparse.ArgumentParser, noun: str) -> None:
+    """Which items: named, or all that are pending."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help=f"work on these {noun}s only; globs too")
+    parser.add_argument("--all", action="store_true", help=f"work on every pending {noun}")
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +153,18 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait)",
     )
     parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
+    # The line that resumes a run is made from its command's own options.
+    parser.set_defaults(parser=parser)
+
+
+def project_from(given: str | None, here: Path) -> Path:
+    """The project that --project names, or the one around here."""
+    if given is None:
+        return find_project_dir(here)
+    project_dir = Path(given).expanduser().resolve()
+    if not project_dir.is_dir():
+        raise UsageError(f"--project {given!r}: no such directory.")
+    return project_dir
 
 
 def capped(parallel: int) -> tuple[int, list[str]]:
@@ -148,18 +174,66 @@ def capped(parallel: int) -> tuple[int, list[str]]:
     return MAX_PARALLELISM, [f"--parallel {parallel} is above the maximum; using {MAX_PARALLELISM}"]
 
 
-def add_round_options(parser: argparse.ArgumentParser) -> None:
-    """How often models try, and what is left of it."""
-    parser.add_argument("--max-rounds", type=whole_number, metavar="N", help="rounds before giving up (default: 5)")
+# A flag that is stored under a setting's name sets that setting, in the command and in its workers.
+
+
+def setting_flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Settings that were given as flags, by name."""
+    flags = {name: value for name, value in vars(arguments).items() if "." in name and value is not None}
+    if "limits.max_rounds" in flags:
+        flags["implementation.max_rounds"] = flags["limits.max_rounds"]
+    return flags
+
+
+def add_model_options(parser: argparse.ArgumentParser, *, has_coder: bool = False) -> None:
+    """Who writes and who reviews."""
     parser.add_argument(
-        "--commits",
-        choices=("squash", "stacked"),
-        help="leave one commit on the branch, or one a round (default: squash)",
+        "--drafter",
+        dest="models.drafter",
+        metavar="MODEL",
+        help="the model that writes, as provider:model, or offline",
+    )
+    if has_coder:
+        parser.add_argument(
+            "--coder",
+            dest="models.coder",
+            metavar="MODEL",
+            help="the model that writes tests and code (default: the drafter)",
+        )
+    parser.add_argument(
+        "--reviewer",
+        dest="models.reviewer",
+        metavar="MODEL",
+        help="the model that reviews (default: the drafter)",
+    )
+    parser.add_argument(
+        "--max-rounds",
+        dest="limits.max_rounds",
+        type=whole_number,
+        metavar="N",
+        help="rounds before giving up (default: 5)",
+    )
+    parser.add_argument("--record", metavar="DIR", help="save every model answer in DIR, to replay with `recorded`")
+
+
+def add_review_options(parser: argparse.ArgumentParser) -> None:
+    """Where a person decides."""
+    parser.add_argument(
+        "--review",
+        dest="review.gate",
+        choices=("none", "draft", "verdict", "all"),
+        help="park items for a person's decision at the draft, at the verdict, or at both (default: none)",
     )
 
 
 def add_branch_options(parser: argparse.ArgumentParser) -> None:
     """What becomes of the branches, and whether they may get in each other's way."""
+    parser.add_argument(
+        "--commits",
+        dest="implementation.commits",
+        choices=("squash", "stacked"),
+        help="leave one commit on the branch, or one per round (default: squash)",
+    )
     parser.add_argument(
         "--allow-overlap", action="store_true", help="let designs that change the same file run at the same time"
     )

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from agentos.cli.main import COMMANDS, build_parser, guarded
+from agentos.cli.main import COMMANDS, build_parser, guarded, parse
 from agentos.errors import AgentosError, ExitCode
 
 _PROMPT = "agentos> "
@@ -87,24 +87,13 @@ def _carry_out(words: Sequence[str] | None) -> int:
     if name not in COMMANDS:
         _complain(f"no command /{name}: /help lists them")
         return ExitCode.USAGE
-    with _as_if_typed(words):
-        try:
-            arguments = build_parser({name}).parse_args(list(words))
-        except SystemExit as end:
-            # Help, or a usage error: argparse has said what.
-            return end.code if isinstance(end.code, int) else ExitCode.USAGE
-        return guarded(lambda: arguments.handler(arguments))
-
-
-@contextlib.contextmanager
-def _as_if_typed(words: Sequence[str]) -> Iterator[None]:
-    """Commands that tell how to resume read it from `sys.argv`."""
-    before = sys.argv
-    sys.argv = ["agentos", *words]
     try:
-        yield
+        arguments = parse(build_parser({name}), words)
+        return guarded(lambda: arguments.handler(arguments))
+    except SystemExit as end:
+        # Help, or a usage error: argparse has said what.
+        return end.code if isinstance(end.code, int) else ExitCode.USAGE
     finally:
-        sys.argv = before
         sys.stdout.flush()
         sys.stderr.flush()
 

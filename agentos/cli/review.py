@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentos.cli.run import project_from
+from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
 from agentos.text.words import listed, one_line

@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from agentos.cli import dry_run
-from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, capped
+from agentos.cli import run_command
+from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, project_from
+from agentos.cli.run_command import Work
 from agentos.engine.plan import Item, make_plan, parse_items, select
 from agentos.errors import UsageError
-from agentos.paths import find_project_dir
-from agentos.processes import host
+from agentos.settings import load_settings
+from agentos.workflows.registry import Workflow
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Run a LangGraph graph over many items, each in a process and with a checkpoint of its own.\n\n"
         + SHUTDOWN_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog='An items file has one JSON object a line: {"id": "a1", "input": {...}, "priority": 0, '
+        epilog='An items file has one JSON object per line: {"id": "a1", "input": {...}, "priority": 0, '
         '"depends_on": ["a0"]}.\nA state key "outcome" at the end of the graph becomes the item\'s outcome.',
     )
     parser.add_argument(
@@ -46,63 +45,33 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    parallel, warnings = capped(arguments.parallel)
-    here = Path.cwd()
-    project_dir = project_from(arguments.project, here)
-    check_graph_spec(arguments.graph, here)
-    plan = make_plan(select(_read_items(arguments.items), arguments.ids))
-    workflow = workflow_name(arguments.graph)
-    if arguments.dry_run:
-        for warning in warnings:
-            sys.stderr.write(f"Warning: {warning}\n")
-        return dry_run.show(
-            plan, workflow, project_dir, parallel=parallel, fresh=arguments.fresh, as_json=arguments.json
+    project_dir = project_from(arguments.project, Path.cwd())
+    workflow = graph_workflow(arguments.graph)
+    return run_command.run(
+        Work(
+            arguments=arguments,
+            workflow=workflow,
+            project_dir=project_dir,
+            settings=load_settings(project_dir, os.environ),
+            plan=make_plan(select(_read_items(arguments.items), arguments.ids)),
         )
-    from agentos.launch import Launcher, RunRequest  # noqa: PLC0415  A dry run needs none of it.
-
-    request = RunRequest(
-        plan=plan,
-        workflow=workflow,
-        graph=arguments.graph,
-        project_dir=project_dir,
-        search_dir=here,
-        parallel=parallel,
-        timeout_seconds=arguments.timeout_seconds,
-        stall_seconds=arguments.stall_seconds,
-        retries=arguments.retry,
-        fresh=arguments.fresh,
-        fork=arguments.start_method == "forkserver" and host.CAN_FORK_SAFELY,
-        budget_usd=arguments.budget,
-        max_wait_seconds=arguments.max_wait,
-        resume_command=resume_command(sys.argv),
-        warnings=warnings,
-        is_json=arguments.json,
     )
-    return Launcher(request).run().exit_code
 
 
-def project_from(given: str | None, here: Path) -> Path:
-    if given is None:
-        return find_project_dir(here)
-    project_dir = Path(given).expanduser().resolve()
-    if not project_dir.is_dir():
-        raise UsageError(f"--project {given!r}: no such directory.")
-    return project_dir
+def graph_workflow(spec: str) -> Workflow:
+    """A user's graph, checked as far as can be seen without loading it."""
+    _check_graph_spec(spec, Path.cwd())
+    return Workflow(_workflow_name(spec), spec)
 
 
-def resume_command(argv: Sequence[str]) -> str:
-    """The same command again. Not --fresh: that would start over."""
-    return shlex.join([Path(argv[0]).name, *(argument for argument in argv[1:] if argument != "--fresh")])
-
-
-def workflow_name(graph_spec: str) -> str:
+def _workflow_name(graph_spec: str) -> str:
     """The `{type}` of file names: `flows/review.py:graph` is `flows-review-graph`."""
     target, _, attribute = graph_spec.rpartition(":")
     name = re.sub(r"[^a-zA-Z0-9]+", "-", f"{target.removesuffix('.py')}-{attribute}").strip("-")
     return name[-64:].strip("-") or "graph"
 
 
-def check_graph_spec(spec: str, here: Path) -> None:
+def _check_graph_spec(spec: str, here: Path) -> None:
     """What can be seen without loading anything; loading it finds the rest."""
     target, colon, attribute = spec.rpartition(":")
     if not (colon and target and attribute):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentos.cli.run import project_from
+from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.documents.approval import Absent, Changed, verify_approval
 from agentos.documents.check import check_lld

@@ -15,10 +15,12 @@ from agentos.cli.options import (
     SHUTDOWN_HELP,
     add_branch_options,
     add_engine_options,
-    add_round_options,
-    whole_number,
+    add_model_options,
+    add_parallel_options,
+    project_from,
+    setting_flags,
 )
-from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+from agentos.engine.limits import DEFAULT_PARALLELISM
 from agentos.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -104,17 +106,7 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     run_all = _verb(verbs, "run-all", "run every active workstream in parallel", _run_all)
     for parser in (run, run_all):
         parser.description = f"{parser.description}.\n\n{SHUTDOWN_HELP}"
-        parser.add_argument(
-            "--max-concurrent",
-            "--parallel",
-            dest="parallel",
-            nargs="?",
-            type=whole_number,
-            const=DEFAULT_PARALLELISM,
-            default=DEFAULT_PARALLELISM,
-            metavar="N",
-            help=f"run N workstreams at once (default: {DEFAULT_PARALLELISM}; most {MAX_PARALLELISM})",
-        )
+        add_parallel_options(parser, "--max-concurrent", default=DEFAULT_PARALLELISM, things="workstreams")
         parser.add_argument(
             "--mode",
             choices=("execute", "analyze"),
@@ -133,17 +125,8 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
             metavar="SPEC",
             help="your own graph, MODULE:ATTR or PATH.py:ATTR; its state has slug, text, branch, base and worktree",
         )
-        parser.add_argument("--drafter", metavar="MODEL", help="the model that writes, as provider:model, or offline")
-        parser.add_argument("--coder", metavar="MODEL", help="the model that writes code (default: the drafter)")
-        parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews (default: the drafter)")
-        add_round_options(parser)
+        add_model_options(parser, has_coder=True)
         add_branch_options(parser)
-        parser.add_argument("--dry-run", action="store_true", help="list what would run, in order, and start nothing")
-        parser.add_argument(
-            "--json",
-            action="store_true",
-            help="standard output carries JSON only: one event a line, at the end one result a workstream",
-        )
         add_engine_options(parser)
 
 
@@ -205,11 +188,13 @@ def _add_lease_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
 
 
 def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
-    from agentos.cli.run import project_from
     from agentos.settings import load_settings
     from agentos.workstreams.commands import ProjectWorkstreams
 
-    return ProjectWorkstreams.open(project_from(arguments.project, Path.cwd()), load_settings)
+    flags = setting_flags(arguments)
+    return ProjectWorkstreams.open(
+        project_from(arguments.project, Path.cwd()), lambda project_dir: load_settings(project_dir, flags=flags)
+    )
 
 
 def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:

@@ -55,6 +55,7 @@ class Results:
                 pid=os.getpid(),
                 label_prefix=settings.label_prefix,
                 resume_command=settings.resume_command,
+                budget_usd=settings.budget_usd,
             )
         )
         for event in announcements:

@@ -22,3 +22,4 @@ class RunSettings:
     fresh: bool = False
     label_prefix: str = ""
     resume_command: str = ""
+    budget_usd: float | None = None

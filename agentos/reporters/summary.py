@@ -10,10 +10,11 @@ from pathlib import Path
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
-from agentos.outcomes import AWAITING_REVIEW, FAILED
+from agentos.outcomes import AWAITING_REVIEW, FAILED, PAUSED
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
+from agentos.reporters.resume_line import resume_line
 from agentos.reporters.wording import COORDINATOR, LabelOf, counts_in_words, failure_words, labels_with
 from agentos.text.words import counted, duration, listed, one_line
 
@@ -53,7 +54,7 @@ class Summary:
             workflow=start.workflow if start else "",
             project_dir=start.project_dir if start else "",
             label_prefix=start.label_prefix if start else "",
-            resume_command=start.resume_command if start else "",
+            resume_command=self._resume_command(start, end) if start else "",
             started=self._started,
             ended=self._latest if self._end else "",
             total=len(start.items) if start else 0,
@@ -65,6 +66,13 @@ class Summary:
             left=tuple(end.left),
             items=tuple(sorted(self._items.values(), key=lambda item: place.get(item.id, len(place)))),
         )
+
+    def _resume_command(self, start: RunStarted, end: RunEnded) -> str:
+        # A paused item is not continued by its command: somebody has to let it.
+        closed = {i.id for i in self._items.values() if not i.outcome.is_unfinished or i.outcome == PAUSED}
+        unfinished = [item_id for item_id in start.items if item_id not in closed]
+        is_budget_spent = end.exit_code == ExitCode.BUDGET_REACHED
+        return resume_line(start.resume_command, unfinished, start.budget_usd, is_budget_spent=is_budget_spent)
 
     def _end_so_far(self) -> RunEnded:
         planned = self._start.items if self._start else ()

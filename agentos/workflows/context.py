@@ -16,7 +16,7 @@ from agentos import outputs
 from agentos.clock import utc_now
 from agentos.documents.lineage import Lineage
 from agentos.sandbox.passed_on import leased_variables
-from agentos.settings import Settings, load_settings
+from agentos.settings import Settings, worker_settings
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.prompts import render
 
@@ -91,12 +91,12 @@ class History:
 
 
 def current() -> Context:
-    """The context of a worker: it runs in the project's folder, with the flags of its command as variables."""
+    """The context of a worker: it runs in the project's folder, with the settings its run was started with."""
     project_dir = Path.cwd()
     is_filing = os.environ.get(FILE_VARIABLE) == "1"
     return Context(
         project_dir=project_dir,
-        settings=load_settings(project_dir, os.environ),
+        settings=worker_settings(project_dir, os.environ),
         allows_unapproved=os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1",
         files_issues_in=os.environ.get(REPOSITORY_VARIABLE, "") if is_filing else "",
         leased_variables=leased_variables(os.environ),

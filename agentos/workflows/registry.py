@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from agentos.engine.plan import Plan
 from agentos.errors import UsageError
-from agentos.processes import host
 from agentos.text.identifiers import sanitize_identifier
-
-if TYPE_CHECKING:
-    from agentos.launch import RunRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A registered workflow."""
+    """A registered workflow, or a user's graph under a name."""
 
     name: str
     """The `{type}` of file names."""
     graph: str
     """`MODULE:ATTR`."""
-    label_prefix: str
+    label_prefix: str = ""
+    models: tuple[str, ...] = ()
+    """The models it calls, as the settings name them. Empty: only the graph knows."""
 
 
 WORKFLOWS: dict[str, Workflow] = {
-    "lld": Workflow("lld", "agentos.workflows.lld.graph:graph", "LLD-"),
-    "issue": Workflow("issue", "agentos.workflows.issue.graph:graph", "ISSUE-"),
-    "implementation": Workflow("implementation", "agentos.workflows.implementation.graph:graph", "IMPL-"),
-    "pipeline": Workflow("pipeline", "agentos.workflows.pipeline.graph:graph", "PIPE-"),
+    "lld": Workflow("lld", "agentos.workflows.lld.graph:graph", "LLD-", ("drafter", "reviewer")),
+    "issue": Workflow("issue", "agentos.workflows.issue.graph:graph", "ISSUE-", ("drafter", "reviewer")),
+    "implementation": Workflow(
+        "implementation", "agentos.workflows.implementation.graph:graph", "IMPL-", ("coder", "reviewer")
+    ),
+    "pipeline": Workflow(
+        "pipeline", "agentos.workflows.pipeline.graph:graph", "PIPE-", ("drafter", "coder", "reviewer")
+    ),
 }
 
 
@@ -48,22 +47,12 @@ def parse_label(text: str, default: str = "lld") -> tuple[Workflow, str]:
     return WORKFLOWS[default], sanitize_identifier(text)
 
 
-def request_for(name: str, graph: str | None, plan: Plan, project_dir: Path, parallel: int) -> RunRequest:
-    """A run of a registered workflow, or of `graph` under that name. Quiet: for callers with a listener."""
-    workflow = Workflow(sanitize_identifier(name), graph, "") if graph else WORKFLOWS.get(name)
-    if workflow is None:
-        known = ", ".join(sorted(WORKFLOWS)) or "none"
-        raise UsageError(f"Unknown workflow type {name!r}. Registered: {known}; or give a graph.")
-    from agentos.launch import RunRequest  # noqa: PLC0415  Names and graphs are needed without an engine.
-
-    return RunRequest(
-        plan=plan,
-        workflow=workflow.name,
-        graph=workflow.graph,
-        project_dir=project_dir,
-        search_dir=Path.cwd(),
-        parallel=parallel,
-        fork=host.CAN_FORK_SAFELY,
-        label_prefix=workflow.label_prefix,
-        is_quiet=True,
-    )
+def find_workflow(name: str, graph: str | None = None) -> Workflow:
+    """A registered workflow, or `graph` under that name."""
+    if graph:
+        return Workflow(sanitize_identifier(name), graph)
+    if name not in WORKFLOWS:
+        raise UsageError(
+            f"Unknown workflow type {name!r}. Registered: {', '.join(sorted(WORKFLOWS))}; or give a graph."
+        )
+    return WORKFLOWS[name]

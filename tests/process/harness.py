@@ -96,6 +96,12 @@ class Finished:
         return self.stdout.splitlines()
 
 
+def resume_line(finished: Finished) -> str:
+    """What a run told the user to type."""
+    text = finished.stdout + finished.stderr
+    return next(line.partition("Resume with: ")[2] for line in text.splitlines() if "Resume with: " in line)
+
+
 @dataclass
 class Started:
     """A command under way. What it prints goes to files, so that a test never holds it up."""
@@ -185,6 +191,8 @@ class Sandbox:
         self.environment = {
             **{n: v for n, v in os.environ.items() if not n.startswith("AGENTOS_") and n not in _NOT_PASSED_ON},
             "AGENTOS_HOME": str(self.home),
+            # The command is installed: a shell finds it by its name.
+            "PATH": f"{AGENTOS.parent}{os.pathsep}{os.environ['PATH']}",
             "JOURNAL": str(self.journal),
             "PYTHONDONTWRITEBYTECODE": "1",  # Whatever appears in the project was put there by the command.
             **self.environment,
@@ -235,6 +243,10 @@ class Sandbox:
         command = Started(process, self, out, err)
         self.started.append(command)
         return command
+
+    def paste(self, finished: Finished, *, seconds: float = 90.0, **choices: Any) -> Finished:
+        """Do in a shell what the run's last lines say resumes it."""
+        return self.start_command("-c", resume_line(finished), program=Path("/bin/sh"), **choices).wait(seconds)
 
     def records(self) -> list[Record]:
         return records(self.home)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness import Finished, Sandbox, of_type
+from harness import Finished, Sandbox, of_type, resume_line
 from providers import PoolKey, provider
 
 MODEL = "google:gemini-2.5-flash"
@@ -51,6 +51,15 @@ def test_a_call_that_could_pass_the_budget_is_not_made(sandbox: Sandbox) -> None
     assert finished.code == 5, finished.stdout
     assert "the next call is estimated at $0.0100" in finished.stdout
     assert server.stats()["total"] == 0
+
+
+def test_the_line_that_resumes_has_a_higher_budget(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha")) as server:
+        sandbox.write_items({"id": "a", "input": {"max_output_tokens": OUTPUT_TOKENS}})
+        stopped = _run(sandbox, "--budget", "0.0075")
+        assert (stopped.code, server.stats()["total"]) == (5, 0)
+        assert "--budget 0.015" in resume_line(stopped)
+        assert sandbox.paste(stopped).code == 0
 
 
 def test_an_unknown_price_counts_tokens_and_says_so_once(sandbox: Sandbox) -> None:

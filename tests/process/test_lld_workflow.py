@@ -395,6 +395,20 @@ def test_recorded_answers_replay_the_same_design_without_a_provider(reviewed: Re
     assert author.asked.total() == calls
 
 
+def test_a_run_keeps_the_settings_it_was_started_with(backlog: Backlog) -> None:
+    def change_settings(_kind: str, _seen: Seen) -> None:
+        (backlog.project / "agentos.toml").write_text('[documents]\nlld_dir = "elsewhere"\n')
+
+    author = Author(before=change_settings)
+    with serving(author) as server:
+        backlog.use_keys(1, server)
+        backlog.add_issues(1)
+        done = backlog.lld("--all")
+    assert done.code == 0, done.stdout
+    assert backlog.lld_path(1).exists()
+    assert not (backlog.project / "elsewhere").exists()
+
+
 # Fifty at ten: nothing lost, nothing doubled, also when workers keep dying.
 
 

@@ -62,6 +62,14 @@ def test_issues_become_designs_and_code_and_no_stage_waits_for_other_items(backl
     assert "Left alone: PIPE-1 (implemented on agentos/1)" in again.stdout
 
 
+def test_a_coder_without_a_key_is_refused_before_the_design_is_paid_for(backlog: Backlog) -> None:
+    prepare(backlog, 1)
+    refused = pipeline(backlog, "1", *OFFLINE, "--coder", "openai:gpt-5.1")
+    assert refused.code == 4
+    assert "No key for openai:gpt-5.1" in refused.stderr
+    assert not backlog.records()
+
+
 @pytest.mark.slow
 def test_an_approved_design_starts_with_its_code(backlog: Backlog) -> None:
     prepare(backlog, 1)

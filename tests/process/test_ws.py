@@ -292,7 +292,7 @@ def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Worksho
     assert "add rate limiting" in design
     assert shop.states() == {"rate-limit": "active"}
     again = shop.ws("run", "rate-limit", *offline)
-    assert (again.code, "its design is approved already" in again.stderr) == (0, True)
+    assert (again.code, "its design is approved already" in again.stdout) == (0, True)
     assert len(shop.run_dirs()) == 1
 
 
@@ -344,6 +344,14 @@ def test_branches_that_overlap_are_shown_tried_in_order_and_pushed(shop: Worksho
         assert f"  agentos/{slug} is pushed" in finished.lines
         pushed = shop.git("ls-remote", "origin", f"refs/heads/agentos/{slug}")
         assert pushed.startswith(shop.git("rev-parse", f"agentos/{slug}"))
+
+
+def test_recordings_are_found_from_the_folder_the_user_is_in(shop: Workshop) -> None:
+    shop.make(a="n1: environment AGENTOS_RECORDED_DIR")
+    outside = ("--graph", "project/graphs/streams.py:graph", "--project", "project")
+    finished = shop.ws("run", "a", *outside, cwd=shop.root, env={"AGENTOS_RECORDED_DIR": "recordings"})
+    assert finished.code == 0, finished.stderr
+    assert f"AGENTOS_RECORDED_DIR={shop.root / 'recordings'}" in shop.notes()
 
 
 @pytest.mark.parametrize("flags", [("--mode", "analyze", "--push"), (*GRAPH, "--pr")])

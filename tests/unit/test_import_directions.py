@@ -120,6 +120,7 @@ ROOMS = (
     "workflows.implementation",
     "workflows.pipeline",
     "workflows.registry",
+    "workflows.run_request",
     "workflows.awaiting_review",
     "workflows.parallel",
     "workstreams",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,9 @@ from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener,
 from agentos.keys.faults import Credentials, with_faults
 from agentos.outcomes import COMPLETED, FAILED, INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
+from agentos.settings import load_settings
 from agentos.text.identifiers import sanitize_identifier
+from agentos.workflows.registry import find_workflow
 
 T = TypeVar("T")
 
@@ -151,7 +153,7 @@ class ParallelCoordinator:
         """Run the items of the `ParallelRunConfig` this coordinator was made with."""
         # The process engine and its reporters load only for those who use it.
         from agentos.launch import Launcher  # noqa: PLC0415
-        from agentos.workflows.registry import request_for  # noqa: PLC0415
+        from agentos.workflows.run_request import request_for  # noqa: PLC0415
 
         if self.config is None:
             raise UsageError("run() needs a ParallelCoordinator made with a ParallelRunConfig.")
@@ -162,9 +164,9 @@ class ParallelCoordinator:
             _printing_listener().dry_run(report.items)
             return report.report()
         project_dir = Path(config.get("project_dir") or find_project_dir(Path.cwd())).resolve()
-        request = request_for(
-            config["workflow_type"], config.get("graph"), make_plan(items), project_dir, self.max_workers
-        )
+        workflow = find_workflow(config["workflow_type"], config.get("graph"))
+        request = request_for(workflow, make_plan(items), project_dir, load_settings(project_dir), os.environ)
+        request = replace(request, parallel=self.max_workers, is_quiet=True)
         launcher = Launcher(request, listener=lambda event: self._note(report, event))
         self._over.clear()
         self._launcher = launcher

@@ -1,0 +1,103 @@
+"""What commands on a project's documents share: their options, and the way from the backlog to the work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.cli import main, run_command
+from agentos.cli.options import (
+    SHUTDOWN_HELP,
+    add_choice_options,
+    add_engine_options,
+    add_model_options,
+    add_parallel_options,
+    add_review_options,
+    project_from,
+    setting_flags,
+)
+from agentos.cli.run_command import Work
+from agentos.engine.plan import make_plan
+from agentos.errors import UsageError
+from agentos.settings import Settings, load_settings
+from agentos.workflows.drafting.pending import Pending, Wanted
+from agentos.workflows.registry import WORKFLOWS
+
+Find = Callable[[Path, Settings, Wanted], Pending]
+
+
+def _add_nothing(_: argparse.ArgumentParser) -> None:
+    """For commands without options of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentCommand:
+    """What differs between these commands."""
+
+    workflow: str
+    noun: str
+    summary: str
+    """As `agentos --help` has it."""
+    description: str
+    prepare: Callable[[argparse.Namespace], Work]
+    """Read flags, settings and the backlog. Raises UsageError when they do not make sense."""
+    add_own_options: Callable[[argparse.ArgumentParser], None] = _add_nothing
+
+    def add_parser(self, name: str, subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+        """As a subcommand of `agentos`."""
+        self.add_options(subparsers.add_parser(name, help=self.summary))
+
+    def main(self, program: str, argv: Sequence[str] | None = None) -> int:
+        """As a console script of its own."""
+        return main.run_command(program, self.add_options, argv)
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Everything the command takes."""
+        add_parallel_options(parser, default=None)
+        self.add_document_options(parser)
+
+    def add_document_options(self, parser: argparse.ArgumentParser) -> None:
+        """All but the parallel options, which the tools add by themselves."""
+        models = WORKFLOWS[self.workflow].models
+        parser.description = f"{self.description}\n\n{SHUTDOWN_HELP}"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        add_choice_options(parser, self.noun)
+        add_model_options(parser, has_coder="coder" in models)
+        if "drafter" in models:
+            add_review_options(parser)
+        self.add_own_options(parser)
+        add_engine_options(parser)
+        parser.set_defaults(handler=lambda arguments: run_command.run(self.prepare(arguments)))
+
+    def find(self, arguments: argparse.Namespace, find: Find) -> Work:
+        """The work on the documents that the flags choose."""
+        if not arguments.ids and not arguments.all:
+            raise UsageError(f"Nothing chosen: name {self.noun}s, or give --all for every pending one.")
+        if arguments.ids and arguments.all:
+            raise UsageError(f"--all and named {self.noun}s exclude each other.")
+        project_dir = project_from(arguments.project, Path.cwd())
+        settings = load_settings(project_dir, os.environ, setting_flags(arguments))
+        is_filing = getattr(arguments, "file", False)
+        pending = find(
+            project_dir, settings, Wanted(patterns=arguments.ids, is_fresh=arguments.fresh, is_filing=is_filing)
+        )
+        workflow = WORKFLOWS[self.workflow]
+        return Work(
+            arguments=arguments,
+            workflow=workflow,
+            project_dir=project_dir,
+            settings=settings,
+            plan=make_plan(pending.items),
+            noun=self.noun,
+            reasons=pending.reasons,
+            skipped=pending.skipped,
+            warnings=(*pending.warnings, *_changes(pending, workflow.label_prefix)),
+        )
+
+
+def _changes(pending: Pending, label_prefix: str) -> list[str]:
+    """What is done again although it was done: people want to know why."""
+    return [f"{label_prefix}{item_id}: {why}" for item_id, why in pending.reasons.items() if "changed since" in why]

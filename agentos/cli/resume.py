@@ -1,0 +1,67 @@
+"""The command that resumes a run, from what was parsed: pasted where the run was started, it continues it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentos.reporters.resume_line import BUDGET, IDS, plain_number
+
+_NEVER_AGAIN = ("fresh", "dry_run")
+"""What would start over, or start nothing."""
+_NAMES = ("ids", "slugs")
+
+
+def resume_template(
+    arguments: argparse.Namespace, *, verb: str | None = None, kept: Collection[str] | None = None
+) -> str:
+    """What resumes a run, with places that `resume_line` fills at its end.
+
+    Ids are named where they were named. With a `verb`, that one takes the place of a command for all items, and ids
+    are always named. With `kept`, no other option goes along.
+    """
+    parser: argparse.ArgumentParser = arguments.parser
+    program, *subcommands = parser.prog.split()
+    if verb:
+        subcommands[-1] = verb
+    names_items = verb is not None or any(getattr(arguments, name, None) for name in _NAMES)
+    start = shlex.join([*_program_words(program), *subcommands])
+    actions = [action for action in parser._actions if kept is None or action.dest in kept]
+    # What is chosen stands first, as people type it.
+    actions.sort(key=lambda action: action.dest != "all")
+    options = [_option_text(action, arguments) for action in actions]
+    return " ".join(filter(None, [start, IDS if names_items else "", *options]))
+
+
+def _option_text(action: argparse.Action, arguments: argparse.Namespace) -> str:
+    value = getattr(arguments, action.dest, action.default)
+    if not action.option_strings or action.dest in _NEVER_AGAIN or value == action.default:
+        return ""
+    name = action.option_strings[0]
+    if action.nargs == 0:
+        return name
+    if action.dest == "budget":
+        return f"{name} {BUDGET}"
+    return shlex.join(word for each in (value if isinstance(value, list) else [value]) for word in _words(name, each))
+
+
+def _words(name: str, value: Any) -> list[str]:
+    text = plain_number(value) if isinstance(value, float) else str(value)
+    return [f"{name}={text}"] if text.startswith("-") and text != "-" else [name, text]
+
+
+def _program_words(program: str) -> Sequence[str]:
+    """How a shell finds the program: by its name, by the path it was started by, or through an interpreter."""
+    script = Path(sys.argv[0])
+    if script.name != program and script.name != "main.py":
+        return [program]  # Called from another program.
+    if script.suffix == ".py":
+        return sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
+    found = shutil.which(program)
+    is_found = found is not None and script.exists() and script.samefile(found)
+    return [program] if is_found else [sys.argv[0]]

@@ -1,0 +1,86 @@
+"""A run of a workflow, put together in one way for every command and for the API: models, settings, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentos.engine.plan import Plan
+from agentos.errors import NoUsableKeyError
+from agentos.keys.credentials import load_credentials
+from agentos.launch import RunRequest
+from agentos.llm.types import ModelName
+from agentos.processes import host
+from agentos.providers.registry import default_model, providers
+from agentos.settings import Models, Settings
+from agentos.workflows.context import FILE_VARIABLE
+from agentos.workflows.issue.filing import TOKEN_VARIABLES
+from agentos.workflows.registry import Workflow
+
+RECORD_VARIABLE = "AGENTOS_RECORD_DIR"
+_RECORDINGS_VARIABLES = (RECORD_VARIABLE, "AGENTOS_RECORDED_DIR")
+
+
+def request_for(
+    workflow: Workflow, plan: Plan, project_dir: Path, settings: Settings, environ: Mapping[str, str]
+) -> RunRequest:
+    """A run of the plan. How many at once, how long and what people see is for the caller to say.
+
+    Raises NoUsableKeyError when a model it would call has no key.
+    """
+    called: list[str] | None = None
+    if workflow.models:
+        settings = replace(settings, models=choose_models(settings.models, workflow.models))
+        called = [getattr(settings.models, role).partition(":")[0] for role in workflow.models]
+    return RunRequest(
+        plan=plan,
+        workflow=workflow.name,
+        graph=workflow.graph,
+        project_dir=project_dir,
+        search_dir=project_dir if workflow.models else Path.cwd(),
+        settings=settings,
+        fork=host.CAN_FORK_SAFELY,
+        label_prefix=workflow.label_prefix,
+        environment=_environment(workflow, environ),
+        preload_providers=called,
+    )
+
+
+def choose_models(chosen: Models, roles: Sequence[str]) -> Models:
+    """Models as chosen, else by the keys at hand. Raises NoUsableKeyError unless each role's model has a key."""
+    with_keys = {spec.provider for spec in load_credentials().specs}
+    writer = chosen.drafter or default_model(with_keys)
+    if "drafter" not in roles:
+        writer = chosen.coder or writer
+    if not writer:
+        raise NoUsableKeyError(
+            "No model chosen and no key. Either add a key (agentos keys add NAME --provider google), "
+            "or work without network: --drafter offline --reviewer offline."
+        )
+    models = Models(drafter=writer, reviewer=chosen.reviewer or writer, coder=chosen.coder or writer)
+    for role in roles:
+        _check_key(getattr(models, role), with_keys)
+    return models
+
+
+def _check_key(model: str, with_keys: Collection[str]) -> None:
+    provider = ModelName.parse(model).provider
+    if provider in providers() and provider not in with_keys:
+        raise NoUsableKeyError(
+            f"No key for {model}. Add one: agentos keys add NAME --provider {provider}; "
+            "or work without network: --drafter offline --reviewer offline."
+        )
+
+
+def _environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's environment. Our own workflows file issues only where the command says so, so they get no token."""
+    environment = dict(environ)
+    if workflow.models:
+        for name in (*TOKEN_VARIABLES, FILE_VARIABLE):
+            environment.pop(name, None)
+    for name in _RECORDINGS_VARIABLES:
+        if environment.get(name):
+            # Workers work in the project's folder, whatever folder the user is in.
+            environment[name] = str(Path(environment[name]).expanduser().absolute())
+    return environment
