@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
+from agentos.providers.registry import providers
 
 FILE_NAME = "agentos.toml"
 FROZEN_VARIABLE = "AGENTOS_SETTINGS"
@@ -189,6 +190,9 @@ def _provider_urls(values: Any) -> dict[str, str]:
     if not isinstance(values, dict):
         raise UsageError(f"{FILE_NAME}: [providers] must be a table.")
     for provider, options in values.items():
+        if provider not in providers():
+            hint = _hint(provider, list(providers()))
+            raise UsageError(f"{FILE_NAME}: unknown provider [providers.{provider}].{hint}")
         for key, value in options.items() if isinstance(options, dict) else [("", None)]:
             if key != "base_url" or not isinstance(value, str):
                 raise UsageError(

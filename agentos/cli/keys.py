@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
 pipe; it is never an argument, which others on this machine could see. Keys that share a quota belong to
 one group: {owners}."""
+_ADD_ONE = "Add one: agentos keys add NAME --provider google"
 _CHECK_HELP = """Make one cheap call with each key and say which are valid, limited or rejected. What is learned is
 remembered for the next run. Exits 4 if no key can serve, now or when its limit ends."""
 
@@ -100,7 +101,7 @@ def _list(*, as_json: bool) -> int:
             _table(("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE"), map(_cells, rows))
         )
     else:
-        _print(["No keys yet. Add one: agentos keys add NAME --provider google"])
+        _print([f"No keys yet. {_ADD_ONE}"])
     return ExitCode.OK
 
 
@@ -165,7 +166,7 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
 
     credentials = selected(_load(), names)
     if not credentials.credentials:
-        raise UsageError("No keys to check. Add one: agentos keys add NAME --provider google")
+        raise UsageError(f"No keys to check. {_ADD_ONE}")
     _use_project_settings({spec.provider for spec in credentials.specs})
     from agentos.llm.key_check import check_keys
 

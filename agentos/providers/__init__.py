@@ -1,1 +1,5 @@
-"""Providers of models, one file each, and the words in which their replies are understood."""
+"""Providers of models. A module with a `PROVIDER` is one provider, and nothing about it is written elsewhere.
+
+What they share: the record (`provider`), where it is found (`registry`), failed replies as data (`replies`), what a
+reply says of key and quota (`classify`, in the words of `evidence`).
+"""

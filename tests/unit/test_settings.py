@@ -61,6 +61,10 @@ def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path:
         ("models = 3\n", "[models] must be a table"),
         ("[providers.google]\nkey = 'x'\n", "[providers.google] takes base_url"),
         ("providers = 3\n", "[providers] must be a table"),
+        (
+            "[providers.gogle]\nbase_url = 'https://x'\n",
+            "unknown provider [providers.gogle]. Did you mean 'google'?",
+        ),
         ("not toml", "not valid TOML"),
     ],
 )
