@@ -148,8 +148,7 @@ def _publish_all(run: CodeRun) -> None:
     if not (run.pushes or run.opens_pull_requests):
         return
     from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
-    from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
-    from agentos.workflows.implementation.project_worktree import folder_of  # noqa: PLC0415
+    from agentos.workflows.implementation.branch import folder_of, open_repository  # noqa: PLC0415
 
     repository = open_repository(run.project_dir, run.settings)
     folder = folder_of(run.project_dir, repository)

@@ -53,6 +53,12 @@ class Lld:
     def sections(self) -> tuple[Section, ...]:
         return self.document.sections
 
+    @property
+    def listed_files(self) -> tuple[str, ...]:
+        """Every path the table of changes names, old and new names of renamed files too."""
+        paths = [path for change in self.files for path in (change.path, change.target) if path]
+        return tuple(dict.fromkeys(path.removeprefix("./") for path in paths))
+
 
 def parse_lld(text: str, path: str | None = None) -> Lld:
     """Read a design of any shape. Never raises: what cannot be found is empty or None."""

@@ -24,7 +24,7 @@ from agentos.git.worktrees import (
 )
 from agentos.settings import Settings
 from agentos.text.identifiers import sanitize_identifier
-from agentos.workflows.implementation.project_worktree import folder_of, seen_from_top
+from agentos.workflows.implementation.branch import folder_of, seen_from_top
 from agentos.workflows.implementation.records import record_path
 from agentos.workstreams.leases import Lease, WorkstreamLeases, check_variable
 from agentos.workstreams.registry import Registry, refuse_taken

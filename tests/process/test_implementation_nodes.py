@@ -59,7 +59,7 @@ def test_a_design_becomes_a_record_and_a_branch(designs: Designs) -> None:
     state = run(designs, 1)
 
     assert (state["outcome"], state["reason"]) == ("implemented", "")
-    assert state["coverage_target"] == 95
+    assert state["baseline"]["coverage_target"] == 95
     record = read_record(designs.project, "1")
     assert record is not None
     assert record.commit == designs.git("rev-parse", "agentos/1")
@@ -121,8 +121,8 @@ def test_tests_that_fail_for_the_wrong_reason_are_written_again_and_then_given_u
 
     assert state["outcome"] == "needs_revision"
     assert state["reason"] == "the tests do not fail as they should: 1 pass already"
-    assert state["scaffolds"] == 3
-    assert "Every test passes before any code is written" in state["red_complaint"]
+    assert state["scaffold"]["attempts"] == 3
+    assert "Every test passes before any code is written" in state["red"]["complaint"]
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_code_that_is_not_covered_goes_another_round(designs: Designs) -> None:
 
     assert state["outcome"] == "implemented"
     assert "tally/stats.py is covered" in state["rounds"][0]["words"]
-    assert state["rounds"][1]["coverage"] == 100.0
+    assert state["rounds"][1]["coverage_percent"] == 100.0
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_a_plan_that_is_never_approved_ends_without_tests(designs: Designs, verd
     state = run(designs, 1)
 
     assert (state["outcome"], state["reason"]) == ("needs_revision", expected)
-    assert "test_files" not in state
+    assert state["scaffold"] == {}
     assert "No code was written" in designs.file_on("1", "docs/reports/1/implementation-report.md")
 
 
@@ -252,9 +252,9 @@ def test_an_item_that_depends_on_two_starts_from_both(designs: Designs) -> None:
     state = run(designs, 6)
 
     assert state["outcome"] == "implemented"
-    assert state["base"] == "agentos/1"
+    assert state["baseline"]["base"] == "agentos/1"
     assert designs.file_on("6", "tally/median.py")
-    assert designs.git("diff", "--name-only", state["base_commit"], "agentos/6").splitlines()[-2:] == [
+    assert designs.git("diff", "--name-only", state["baseline"]["commit"], "agentos/6").splitlines()[-2:] == [
         "tally/spread.py",
         "tests/test_issue_6.py",
     ]

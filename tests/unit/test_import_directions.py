@@ -114,6 +114,8 @@ ROOMS = (
     "workflows.prompts",
     "workflows.document_paths",
     "workflows.context",
+    "workflows.stage_records",
+    "workflows.node",
     "workflows.drafting",
     "workflows.lld",
     "workflows.issue",

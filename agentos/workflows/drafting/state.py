@@ -1,44 +1,89 @@
-"""The state of a document on its way: typed, and small enough to read in a checkpoint."""
+"""The state of a document on its way: what the run is given, and one record per stage."""
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+import operator
+from dataclasses import dataclass
+from typing import Annotated, Final, TypedDict
+
+from agentos.documents.approval import ReviewLogEntry
+from agentos.documents.verdict import Review
+from agentos.workflows.stage_records import latest
+
+APPROVED: Final = "approved"
+NEEDS_REVISION: Final = "needs_revision"
 
 
-class DraftingState(TypedDict, total=False):
-    # What the run is given.
+@dataclass(frozen=True, slots=True)
+class Draft:
+    text: str = ""
+    previous: str = ""
+    """The draft before it; empty for the first one."""
+    round: int = 0
+    """How many drafts there have been."""
+    drafter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What can be found without a model."""
+
+    errors: tuple[str, ...] = ()
+    is_repeated: bool = False
+    """The draft before it had the same errors."""
+    is_unchanged: bool = False
+    """The draft says what the one before it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The latest review; None before the first one."""
+
+    review: Review | None = None
+    is_repeated: bool = False
+    """The review before it found the same."""
+    reviewer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person said at a gate."""
+
+    wishes: str = ""
+    """What to change; it leads to a revision."""
+    is_approval: bool = False
+    """The document is approved, whatever the reviewer said."""
+
+
+class DraftingInput(TypedDict):
     item_id: str
     title: str
     source_text: str
     source_hash: str
     origin: str
 
-    # What the nodes make of it.
-    context: str
-    draft: str
-    previous_draft: str
-    round: int
-    """How many drafts there have been."""
-    errors: list[str]
-    """What the mechanical check holds against the current draft."""
-    previous_errors: list[str]
-    is_unchanged: bool
-    """The latest revision says what the draft before it said."""
-    review: dict[str, Any]
-    """The latest verdict, as `documents.verdict.review_data` writes it."""
-    previous_review: dict[str, Any]
-    log: list[dict[str, Any]]
-    """One entry a review, for the document's review log."""
-    wishes: str
-    """What a person asked for at a gate."""
-    decision: str
-    """`approve` when a person approved at the verdict gate."""
-    lineage_number: int
-    drafter: str
-    reviewer: str
 
+class DraftingUpdate(TypedDict, total=False):
+    """What nodes may return. Each stage has a record from the first node on."""
+
+    calls: Annotated[dict[str, int], operator.or_]
+    """Model calls so far, by node."""
+    history: Annotated[int, latest]
+    """The last entry of the item's lineage that belongs to a finished node."""
+    digest: str
+    """What the code base looks like."""
+    draft: Draft
+    check: Check
+    reviewed: Reviewed
+    decision: Decision
+    log: Annotated[list[ReviewLogEntry], operator.add]
+    document: str
+    """The finished document, with its approval or its open findings."""
     filed_url: str
-
-    # How it ended.
     outcome: str
+    """The item's, at the end."""
     reason: str
+
+
+class DraftingState(DraftingInput, DraftingUpdate):
+    """What nodes are given."""

@@ -20,8 +20,8 @@ from agentos.workflows.implementation.file_operations import (
     EditFile,
     FileOperation,
     FileOperationsError,
+    Mistake,
     Policy,
-    Problem,
     ReplaceFile,
     path_problem,
 )
@@ -48,18 +48,18 @@ def apply_operations(
 ) -> tuple[AppliedChange, ...]:
     """Carry out all operations below `root_path`, or none: every one is tried on the files as they are first.
 
-    Raises FileOperationsError with every problem. A kill in between leaves some files written whole and others not.
+    Raises FileOperationsError with every mistake. A kill in between leaves some files written whole and others not.
     """
     root = os.open(root_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        planned, problems = [], []
+        planned, mistakes = [], []
         for operation in operations:
             try:
                 planned.append((operation, _new_content(root, operation, policy)))
             except _Refused as refusal:
-                problems.append(Problem(operation.path, str(refusal)))
-        if problems:
-            raise FileOperationsError(problems)
+                mistakes.append(Mistake(operation.path, str(refusal)))
+        if mistakes:
+            raise FileOperationsError(mistakes)
         return tuple(_carry_out(root, operation, content) for operation, content in planned)
     finally:
         os.close(root)
@@ -83,8 +83,8 @@ def read_confined(root_path: Path, path: str) -> bytes | None:
 
 def _new_content(root: int, operation: FileOperation, policy: Policy | None) -> str | None:
     """The file's content after the operation, None when it is deleted."""
-    if problem := path_problem(operation.path, policy):
-        raise _Refused(problem)
+    if mistake := path_problem(operation.path, policy):
+        raise _Refused(mistake)
     existing = _read(root, operation.path)
     match operation:
         case CreateFile(content=content):
@@ -205,7 +205,7 @@ def _carry_out(root: int, operation: FileOperation, content: str | None) -> Appl
             else:
                 _write(directory, name, content.encode())
     except _Refused as refusal:
-        raise FileOperationsError([Problem(operation.path, str(refusal))]) from None
+        raise FileOperationsError([Mistake(operation.path, str(refusal))]) from None
     return AppliedChange(operation.path, verbs[type(operation)])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -16,7 +16,6 @@ from agentos.git.provisioning import provide_files
 from agentos.git.worktrees import BRANCH_PREFIX, Repository, Worktree, branch_of
 from agentos.paths import repository_lock_path
 from agentos.settings import Settings
-from agentos.workflows.implementation.project_worktree import seen_from_top
 
 AUTHOR: Final = Author("AgentOS", "agentos@localhost")
 KEPT_REFS: Final = "refs/agentos/kept"
@@ -46,6 +45,17 @@ def open_repository(project_dir: Path, settings: Settings) -> Repository:
     """The repository the project is, or is a folder of. Raises UsageError when it is in none."""
     configured = settings.workstreams.dir
     return Repository.open(project_dir, project_dir / Path(configured).expanduser() if configured else None)
+
+
+def folder_of(project_dir: Path, repository: Repository) -> str:
+    """The project's folder in its repository, empty when they are the same."""
+    folder = project_dir.resolve().relative_to(repository.project_dir.resolve()).as_posix()
+    return "" if folder == "." else folder
+
+
+def seen_from_top(names: Iterable[str], folder: str) -> tuple[str, ...]:
+    """Names of files in the project as its repository sees them. Names that lead elsewhere stay as they are."""
+    return tuple(f"{folder}/{name}" if folder and not name.startswith("/") else name for name in names)
 
 
 _held: dict[Path, contextlib.ExitStack] = {}

@@ -111,7 +111,7 @@ FileOperation: TypeAlias = CreateFile | ReplaceFile | EditFile | DeleteFile
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Mistake:
     """What is wrong with an answer, so precise that a model can mend it."""
 
     where: str
@@ -125,14 +125,14 @@ class Problem:
 class FileOperationsError(AgentosError):
     """A model's answer is not a set of file operations that may be carried out; nothing was written."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        super().__init__(f"the model's file operations are refused: {problems[0].words()}{more}")
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+        super().__init__(f"the model's file operations are refused: {mistakes[0].words()}{more}")
 
     def for_model(self) -> str:
         """What to ask the model to mend."""
-        lines = "\n".join(f"- {problem.words()}" for problem in self.problems)
+        lines = "\n".join(f"- {mistake.words()}" for mistake in self.mistakes)
         return f"Your answer was not applied. Send the whole answer again with these problems mended:\n{lines}\n"
 
 
@@ -173,20 +173,20 @@ _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 def parse_operations(answer: str, policy: Policy | None = None) -> tuple[FileOperation, ...]:
     """The file operations in a model's answer; words between the blocks are ignored.
 
-    Raises FileOperationsError with every problem found: a block cut off, a malformed tag, no block at all, a path or
+    Raises FileOperationsError with every mistake found: a block cut off, a malformed tag, no block at all, a path or
     size that is not allowed. Looks at no file.
     """
     policy = policy or Policy()
     if len(answer) > policy.max_answer_characters:
         size = f"{len(answer)} characters, at most {policy.max_answer_characters}"
-        raise FileOperationsError([Problem("the answer", f"has {size}: change less at a time")])
+        raise FileOperationsError([Mistake("the answer", f"has {size}: change less at a time")])
     parser = _Parser(answer)
     operations = parser.parse()
-    problems = [*parser.problems, *_check(operations, policy)]
-    if not operations and not problems:
-        problems = [Problem("the answer", "has no <create>, <replace>, <edit> or <delete> block")]
-    if problems:
-        raise FileOperationsError(problems)
+    mistakes = [*parser.mistakes, *_check(operations, policy)]
+    if not operations and not mistakes:
+        mistakes = [Mistake("the answer", "has no <create>, <replace>, <edit> or <delete> block")]
+    if mistakes:
+        raise FileOperationsError(mistakes)
     return tuple(operations)
 
 
@@ -203,10 +203,10 @@ def deviations(operations: Sequence[FileOperation], policy: Policy) -> tuple[Dev
 
 
 class _Parser:
-    """Line by line, so that every problem has a line number."""
+    """Line by line, so that every mistake has a line number."""
 
     def __init__(self, answer: str) -> None:
-        self.problems: list[Problem] = []
+        self.mistakes: list[Mistake] = []
         self.decisions: list[str] = []
         self._lines = answer.replace("\r\n", "\n").split("\n")
         self._at = 0
@@ -288,42 +288,42 @@ class _Parser:
         return tuple(edits) if expected == _SEARCH else ()
 
     def _problem(self, number: int, what: str) -> None:
-        self.problems.append(Problem(f"line {number}", what))
+        self.mistakes.append(Mistake(f"line {number}", what))
 
 
 def _joined(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _check(operations: Sequence[FileOperation], policy: Policy) -> Iterator[Problem]:
+def _check(operations: Sequence[FileOperation], policy: Policy) -> Iterator[Mistake]:
     if len(operations) > policy.max_operations:
-        yield Problem(
+        yield Mistake(
             "the answer", f"has {len(operations)} files, at most {policy.max_operations}: change less at a time"
         )
     total_bytes = 0
     seen: set[str] = set()
     for operation in operations:
         path = operation.path
-        if problem := path_problem(path, policy):
-            yield Problem(_shown(path), problem)
+        if mistake := path_problem(path, policy):
+            yield Mistake(_shown(path), mistake)
             continue
         folded = _folded(path)
         if folded in seen:
-            yield Problem(path, "is named twice: put all changes of a file into one block")
+            yield Mistake(path, "is named twice: put all changes of a file into one block")
         if any(other.startswith(f"{folded}/") or folded.startswith(f"{other}/") for other in seen):
-            yield Problem(path, "is a file and a directory in the same answer")
+            yield Mistake(path, "is a file and a directory in the same answer")
         seen.add(folded)
         if not _is_listed(path, policy.listed) and not operation.reason.strip():
-            yield Problem(path, 'is not in the LLD\'s table of files: give a reason="..." or leave it out')
+            yield Mistake(path, 'is not in the LLD\'s table of files: give a reason="..." or leave it out')
         texts = _texts(operation)
         total_bytes += (size := sum(len(text.encode("utf-8", "surrogatepass")) for text in texts))
         if size > policy.max_file_bytes:
-            yield Problem(path, f"has {size} bytes, at most {policy.max_file_bytes}")
-        yield from (Problem(path, problem) for text in texts if (problem := _text_problem(text)))
+            yield Mistake(path, f"has {size} bytes, at most {policy.max_file_bytes}")
+        yield from (Mistake(path, mistake) for text in texts if (mistake := _text_problem(text)))
         if isinstance(operation, EditFile):
-            yield from (Problem(path, "has an empty SEARCH part") for edit in operation.edits if not edit.search)
+            yield from (Mistake(path, "has an empty SEARCH part") for edit in operation.edits if not edit.search)
     if total_bytes > policy.max_total_bytes:
-        yield Problem(
+        yield Mistake(
             "the answer", f"writes {total_bytes} bytes, at most {policy.max_total_bytes}: change less at a time"
         )
 

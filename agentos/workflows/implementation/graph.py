@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from langgraph.graph import END, START, StateGraph
 
-from agentos.workflows.context import Context, with_context
+from agentos.workflows.context import Context
 from agentos.workflows.implementation import ending, nodes, offline
-from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.state import (
+    ImplementationInput,
+    ImplementationState,
+    ImplementationUpdate,
+)
+from agentos.workflows.node import Step, as_choice, as_node
 
+Node = Step[ImplementationState, ImplementationUpdate]
 _NAMES = {
     "plan": "N1_test_plan",
     "scaffold": "N2_scaffold_tests",
@@ -20,41 +27,37 @@ _NAMES = {
 
 def build() -> Any:
     """The graph over ImplementationState; every node may run twice and does the same."""
-    graph: Any = StateGraph(ImplementationState)
-    graph.add_node("N0_load", with_context(nodes.load))
-    graph.add_node("N1_test_plan", with_context(nodes.test_plan))
-    graph.add_node("N2_scaffold_tests", with_context(nodes.scaffold_tests))
-    graph.add_node("N3_verify_red", with_context(nodes.verify_red))
-    graph.add_node("N4_implement", with_context(nodes.implement))
-    graph.add_node("N5_verify_green", with_context(nodes.verify_green))
-    graph.add_node("N6_report", with_context(nodes.report))
-    graph.add_node("N7_finalize", with_context(nodes.finalize))
+    graph: Any = StateGraph(ImplementationState, input_schema=ImplementationInput)
+
+    def add(name: str, node: Node) -> None:
+        graph.add_node(name, as_node(ImplementationState, nodes.WORKFLOW, name, node))
+
+    def choose(after: str, choice: Callable[[ImplementationState, Context], str], *steps: str) -> None:
+        targets = {step: _NAMES[step] for step in steps}
+        graph.add_conditional_edges(after, as_choice(ImplementationState, choice), targets)
+
+    add("N0_load", nodes.load)
+    add("N1_test_plan", nodes.test_plan)
+    add("N2_scaffold_tests", nodes.scaffold_tests)
+    add("N3_verify_red", nodes.verify_red)
+    add("N4_implement", nodes.implement)
+    add("N5_verify_green", nodes.verify_green)
+    add("N6_report", nodes.report)
+    add("N7_finalize", nodes.finalize)
     graph.add_edge(START, "N0_load")
     graph.add_edge("N0_load", "N1_test_plan")
-    graph.add_conditional_edges("N1_test_plan", _after_plan, _targets("plan", "scaffold", "report"))
+    choose("N1_test_plan", lambda state, _: ending.after_plan(state), "plan", "scaffold", "report")
     graph.add_edge("N2_scaffold_tests", "N3_verify_red")
-    graph.add_conditional_edges("N3_verify_red", _after_red, _targets("scaffold", "implement", "report"))
+    choose("N3_verify_red", lambda state, _: ending.after_red(state), "scaffold", "implement", "report")
     graph.add_edge("N4_implement", "N5_verify_green")
-    graph.add_conditional_edges("N5_verify_green", with_context(_after_green), _targets("implement", "report"))
+    choose("N5_verify_green", _after_green, "implement", "report")
     graph.add_edge("N6_report", "N7_finalize")
     graph.add_edge("N7_finalize", END)
     return graph
 
 
-def _targets(*steps: str) -> list[str]:
-    return [_NAMES[step] for step in steps]
-
-
-def _after_plan(state: ImplementationState) -> str:
-    return _NAMES[ending.after_plan(state)]
-
-
-def _after_red(state: ImplementationState) -> str:
-    return _NAMES[ending.after_red(state)]
-
-
 def _after_green(state: ImplementationState, context: Context) -> str:
-    return _NAMES[ending.after_green(state, context.settings.implementation.max_rounds)]
+    return ending.after_green(state, context.settings.implementation.max_rounds)
 
 
 offline.register()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from agentos.workflows.implementation.suite_report import CaseResult, FileCoverage, Outcome, SuiteReport
+from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, FileCoverage, SuiteReport
 
 # Exit codes of shells and of pytest that mean: the tests were not run.
 _NOT_RUN_EXIT_CODES: Final = {126: "the command cannot be executed", 127: "the command was not found"}
@@ -71,7 +71,7 @@ def judge_red(report: SuiteReport, *, modules_under_test: Collection[str] = ()) 
         return RedVerdict(problem="no test was collected")
     rightly, wrong, passing = [], [], []
     for case in report.cases:
-        if case.outcome is Outcome.PASSED:
+        if case.status is CaseStatus.PASSED:
             passing.append(case.id)
         elif why := _why_wrong(case, modules_under_test):
             wrong.append(WrongFailure(case.id, why))
@@ -102,7 +102,7 @@ def _gist(message: str) -> str:
 
 def _why_wrong(case: CaseResult, modules_under_test: Collection[str]) -> str | None:
     """Why a failure says nothing about missing code, or None when it is the right kind."""
-    if case.outcome is Outcome.SKIPPED:
+    if case.status is CaseStatus.SKIPPED:
         return "it is skipped"
     error = case.error_type
     if error in _SYNTAX_ERRORS:
@@ -296,7 +296,8 @@ class Round:
 
     failing: frozenset[str]
     coverage_percent: float | None = None
-    commit: str | None = None
+    commit: str = ""
+    words: str = ""
 
     @property
     def score(self) -> tuple[int, float]:

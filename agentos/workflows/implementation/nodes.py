@@ -6,18 +6,19 @@ Every node starts from the commit the last finished node left, so that one that 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentos.codebase.context import build_context
 from agentos.documents.approval import Absent, Changed, Intact, document_hash, verify_approval
+from agentos.documents.lld import parse_lld
 from agentos.documents.verdict import (
     InvalidReview,
     Review,
     parse_review,
     review_data,
     review_model,
-    stored_review,
     unverified,
 )
 from agentos.errors import AgentosError
@@ -26,27 +27,47 @@ from agentos.git.worktrees import branch_of
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
 from agentos.workflows.context import Context
 from agentos.workflows.implementation import ending, reports, rounds
-from agentos.workflows.implementation.bench import Answer, Bench
-from agentos.workflows.implementation.branch import AUTHOR, base_name, choose_base, start_branch
-from agentos.workflows.implementation.file_operations import FileOperation
+from agentos.workflows.implementation.branch import (
+    AUTHOR,
+    base_name,
+    choose_base,
+    folder_of,
+    open_repository,
+    start_branch,
+)
+from agentos.workflows.implementation.file_operations import FileOperation, Policy
 from agentos.workflows.implementation.judging import (
     GreenVerdict,
     RedVerdict,
+    Round,
+    best_round,
     defined_tests,
     judge_green,
     judge_red,
     module_name,
 )
-from agentos.workflows.implementation.project_tests import (
-    ProjectTests,
-    is_test_path,
-    report_data,
-    stored_report,
-)
-from agentos.workflows.implementation.project_worktree import Workplace
+from agentos.workflows.implementation.model_calls import WORKFLOW as WORKFLOW
+from agentos.workflows.implementation.model_calls import ModelCalls
+from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
+from agentos.workflows.implementation.project_worktree import ProjectWorktree, open_worktree, slug_of
 from agentos.workflows.implementation.records import Implemented, as_text, record_path
-from agentos.workflows.implementation.state import ImplementationState
-from agentos.workflows.implementation.suite_plan import coverage_target, plan_text, planned, with_changes
+from agentos.workflows.implementation.state import (
+    IMPLEMENTED,
+    Baseline,
+    Green,
+    ImplementationState,
+    ImplementationUpdate,
+    Red,
+    Scaffold,
+    SuitePlan,
+)
+from agentos.workflows.implementation.suite_plan import (
+    PlannedScenario,
+    coverage_target,
+    plan_text,
+    planned,
+    with_changes,
+)
 from agentos.workflows.implementation.suite_report import SuiteReport
 from agentos.workflows.prompts import as_data
 
@@ -55,34 +76,44 @@ class DesignRefused(AgentosError):
     """The design is not one to write code from."""
 
 
-def load(state: ImplementationState, context: Context) -> ImplementationState:
+def load(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """Refuse what nobody approved, start the item's branch, and see how the project's own tests do before."""
-    bench = Bench(state, context, "N0_load")
     approval = _approval_words(state, context)
-    record_path(bench.project_dir, state["item_id"]).unlink(missing_ok=True)
-    folder = bench.folder
-    base = choose_base(
-        *(bench.repository, bench.settings, state.get("depends_on", [])),
-        folder=folder,
-        prefix=state.get("branch_prefix", ""),
-    )
-    worktree, head = start_branch(bench.repository, bench.settings, bench.slug, base, folder=folder)
-    place = Workplace(worktree, folder)
-    place.clear()
-    bench.record("design", state["lld_text"])
-    suite = ProjectTests(context, place).suite()
-    return ImplementationState(
+    calls = ModelCalls(state, context)
+    calls.record("design", state["lld_text"])
+    record_path(context.project_dir, state["item_id"]).unlink(missing_ok=True)
+    baseline = _start(state, context, approval)
+    return {
+        "baseline": baseline,
+        "head": baseline.commit,
+        "plan": SuitePlan(),
+        "scaffold": Scaffold(),
+        "red": Red(),
+        "green": None,
+        "best_green": None,
+        "coder": "",
+        "outcome": "",
+        "reason": "",
+        **calls.update(),
+    }
+
+
+def _start(state: ImplementationState, context: Context, approval: str) -> Baseline:
+    settings = context.settings
+    repository = open_repository(context.project_dir, settings)
+    folder = folder_of(context.project_dir, repository)
+    base = choose_base(repository, settings, state["depends_on"], folder=folder, prefix=state["branch_prefix"])
+    worktree, commit = start_branch(repository, settings, slug_of(state), base, folder=folder)
+    opened = ProjectWorktree(worktree, folder)
+    opened.clear()
+    return Baseline(
         approval=approval,
-        base=base_name(bench.repository, base),
-        base_commit=head,
-        head=head,
-        branch=branch_of(bench.slug),
+        base=base_name(repository, base),
+        commit=commit,
+        branch=branch_of(slug_of(state)),
         folder=folder,
-        coverage_target=coverage_target(state["lld_text"], bench.settings.implementation.coverage_target),
-        suite_before=report_data(suite),
-        outcome="",
-        reason="",
-        **bench.books(),
+        coverage_target=coverage_target(state["lld_text"], settings.implementation.coverage_target),
+        suite=ProjectTests(context, opened).suite().kept(),
     )
 
 
@@ -102,70 +133,78 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
     )
 
 
-def test_plan(state: ImplementationState, context: Context) -> ImplementationState:
+def test_plan(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """A scenario for every requirement, reviewed; findings are answered in the next visit."""
-    bench = Bench(state, context, "N1_test_plan")
-    plan = _revised_plan(bench, state) if state.get("plan_reviews") else planned(bench.lld)
-    if not plan:
+    calls = ModelCalls(state, context)
+    last = state["plan"]
+    scenarios = _revised_plan(calls, last) if last.reviews else planned(parse_lld(state["lld_text"]))
+    if not scenarios:
         raise DesignRefused(f"{state['lld_path']} names neither a requirement nor a scenario: nothing can be tested.")
-    bench.record("test-plan", plan_text(plan))
-    verdict = _plan_review(bench, plan)
-    data = review_data(verdict)
-    bench.record("verdict-plan", json.dumps(data, indent=1))
-    return ImplementationState(
-        plan=plan,
-        plan_reviews=[*state.get("plan_reviews", []), data],
-        plan_reviewer=bench.settings.models.reviewer,
-        **bench.books(),
-    )
+    calls.record("test-plan", plan_text(scenarios))
+    reviewer = context.settings.models.reviewer
+    verdict = _plan_review(calls, scenarios, reviewer)
+    calls.record("verdict-plan", json.dumps(review_data(verdict), indent=1))
+    return {"plan": SuitePlan(scenarios, (*last.reviews, verdict), reviewer), **calls.update()}
 
 
-def _plan_review(bench: Bench, plan: Sequence[Mapping[str, Any]]) -> Review:
-    prompt = bench.prompt("review_plan", plan=as_data(plan_text(plan), "the test plan"))
+def _plan_review(calls: ModelCalls, scenarios: Sequence[PlannedScenario], reviewer: str) -> Review:
+    prompt = calls.prompt("review_plan", plan=as_data(plan_text(scenarios), "the test plan"))
     try:
-        reviewer = bench.settings.models.reviewer
-        reply = bench.ask(prompt, "review_plan", model=reviewer, output_type=review_model(), plan=plan)
+        reply = calls.ask(prompt, "review_plan", model=reviewer, output_type=review_model(), plan=scenarios)
         return parse_review(reply.output.model_dump(mode="json"))
     except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
         return unverified(str(error))
 
 
-def _revised_plan(bench: Bench, state: ImplementationState) -> list[dict[str, Any]]:
-    findings = stored_review(state["plan_reviews"][-1]).findings
+def _revised_plan(calls: ModelCalls, last: SuitePlan) -> tuple[PlannedScenario, ...]:
+    findings = last.reviews[-1].findings
     words = "\n".join(f"- [{finding.tier.value}] {finding.section}: {finding.text}" for finding in findings)
-    prompt = bench.prompt(
+    prompt = calls.prompt(
         "revise_plan",
         findings=as_data(words, "what to change"),
-        plan=as_data(plan_text(state["plan"]), "the test plan"),
+        plan=as_data(plan_text(last.scenarios), "the test plan"),
     )
     try:
-        reply = bench.ask(prompt, "revise_plan", model=bench.coder, output_type=_plan_model())
+        reply = calls.ask(prompt, "revise_plan", model=calls.coder, output_type=_plan_model())
     except InvalidOutputError:
-        return state["plan"]
-    return with_changes(state["plan"], [scenario.model_dump() for scenario in reply.output.scenarios])
+        return last.scenarios
+    changes = [
+        PlannedScenario(change.id, change.scenario, tuple(change.requirements), change.expected)
+        for change in reply.output.scenarios
+    ]
+    return with_changes(last.scenarios, changes)
 
 
-def scaffold_tests(state: ImplementationState, context: Context) -> ImplementationState:
+def scaffold_tests(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """Tests for the whole plan, written before the code and committed as the branch's first round."""
-    bench = Bench(state, context, "N2_scaffold_tests")
-    complaint = state.get("red_complaint", "")
-    prompt = bench.prompt(
+    calls, worktree = ModelCalls(state, context), open_worktree(state, context)
+    plan, last, complaint = state["plan"].scenarios, state["scaffold"], state["red"].complaint
+    prompt = calls.prompt(
         "tests",
-        plan=as_data(plan_text(state["plan"]), "the test plan"),
-        context=bench.digest(),
-        files=bench.shown_files([*bench.listed_files, *state.get("test_files", [])], "file"),
+        plan=as_data(plan_text(plan), "the test plan"),
+        context=_digest(worktree, state, context),
+        files=worktree.shown_files([*_listed_files(state), *last.files], "file"),
         complaint=as_data(complaint, "what is wrong with your tests") if complaint else "",
     )
-    answer = bench.ask_for_files(prompt, "tests", bench.policy(), _only_tests, complaint=complaint)
-    head = bench.commit(f"Tests for {_label(state)}, before the code")
-    changed = bench.place.changed_files(state["base_commit"])
-    return ImplementationState(
-        head=head,
-        scaffolds=state.get("scaffolds", 0) + 1,
-        test_files=[path for path in changed if is_test_path(path) and (bench.place.path / path).is_file()],
-        **_noted(state, answer),
-        **bench.books(),
-    )
+    written = calls.ask_for_files(worktree, prompt, "tests", _policy(worktree, state), _only_tests, plan=plan)
+    head = worktree.commit(f"Tests for {_label(state)}, before the code")
+    changed = worktree.changed_files(state["baseline"].commit)
+    files = tuple(path for path in changed if is_test_path(path) and (worktree.path / path).is_file())
+    return {"head": head, "scaffold": Scaffold(files, last.attempts + 1), **written.update(), **calls.update()}
+
+
+def _digest(worktree: ProjectWorktree, state: ImplementationState, context: Context) -> str:
+    """What the code base looks like as it stands in the worktree."""
+    budget = context.settings.limits.context_tokens
+    return build_context(worktree.path, state["lld_text"], token_budget=budget).text
+
+
+def _listed_files(state: ImplementationState) -> tuple[str, ...]:
+    return parse_lld(state["lld_text"]).listed_files
+
+
+def _policy(worktree: ProjectWorktree, state: ImplementationState, *, frozen: Sequence[str] = ()) -> Policy:
+    return Policy(listed=_listed_files(state), frozen=tuple(frozen), submodules=worktree.submodules())
 
 
 def _only_tests(operation: FileOperation) -> str | None:
@@ -174,29 +213,27 @@ def _only_tests(operation: FileOperation) -> str | None:
     )
 
 
-def verify_red(state: ImplementationState, context: Context) -> ImplementationState:
+def verify_red(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The new tests are collected and fail because the code is missing."""
-    bench = Bench(state, context, "N3_verify_red")
-    if not state["test_files"]:
-        why = state.get("refusals", [])[-1:] or ["the answer has no test file"]
-        return ImplementationState(red={"words": "no test was written"}, red_complaint=why[0])
-    before = stored_report(state["suite_before"])
-    report = bench.tests().new_tests(state["test_files"], before)
-    verdict = judge_red(report, modules_under_test=_modules(bench))
-    return ImplementationState(
-        red={
-            **report_data(report),
-            "words": verdict.words(),
-            "failing": list(verdict.failing_rightly),
-            "passing_already": list(verdict.passing_already),
-        },
-        red_complaint="" if verdict.is_red else _red_complaint(verdict, report),
+    files = state["scaffold"].files
+    if not files:
+        why = state["refusals"][-1] if state["refusals"] else "the answer has no test file"
+        return {"red": Red(words="no test was written", complaint=why)}
+    worktree = open_worktree(state, context)
+    report = ProjectTests(context, worktree).new_tests(files, state["baseline"].suite)
+    verdict = judge_red(report, modules_under_test=_modules(worktree, state))
+    red = Red(
+        words=verdict.words(),
+        run=report.kept(),
+        passing_already=verdict.passing_already,
+        complaint="" if verdict.is_red else _red_complaint(verdict, report),
     )
+    return {"red": red}
 
 
-def _modules(bench: Bench) -> set[str]:
+def _modules(worktree: ProjectWorktree, state: ImplementationState) -> set[str]:
     """The project's own modules: a failing import of anything else is a missing dependency."""
-    known = (*bench.place.python_files(), *bench.listed_files)
+    known = (*worktree.python_files(), *_listed_files(state))
     names = {name for path in known if (name := module_name(path))}
     return names | {name.partition(".")[0] for name in names}
 
@@ -208,54 +245,40 @@ def _red_complaint(verdict: RedVerdict, report: SuiteReport) -> str:
     return "\n".join([*lines, report.output[-2000:]])
 
 
-def implement(state: ImplementationState, context: Context) -> ImplementationState:
+def implement(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """One round of code, committed. An answer that is refused twice leaves the round as it was."""
-    bench = Bench(state, context, "N4_implement")
-    number = len(state.get("rounds", [])) + 1
-    feedback = state.get("feedback", "")
-    prompt = bench.prompt(
+    calls, worktree = ModelCalls(state, context), open_worktree(state, context)
+    baseline, tests, green = state["baseline"], state["scaffold"].files, state["green"]
+    number = len(state["rounds"]) + 1
+    prompt = calls.prompt(
         "implement",
         round=str(number),
-        coverage_target=str(state["coverage_target"]),
-        tests=bench.shown_files(state["test_files"], "test"),
-        files=bench.shown_files(rounds.code_files(bench.place, state, bench.listed_files), "file"),
-        context=bench.digest(),
-        feedback=as_data(feedback, "how the last round went") if feedback else "",
+        coverage_target=str(baseline.coverage_target),
+        tests=worktree.shown_files(tests, "test"),
+        files=worktree.shown_files(rounds.code_files(worktree, baseline.commit, _listed_files(state)), "file"),
+        context=_digest(worktree, state, context),
+        feedback=as_data(green.feedback, "how the last round went") if green else "",
     )
-    answer = bench.ask_for_files(prompt, "code", bench.policy(frozen=state["test_files"]), _no_tests, round=number)
-    head = bench.commit(f"{_label(state)}, round {number}")
-    return ImplementationState(head=head, **_noted(state, answer), **bench.books(), coder=bench.coder)
+    written = calls.ask_for_files(worktree, prompt, "code", _policy(worktree, state, frozen=tests), _no_tests)
+    head = worktree.commit(f"{_label(state)}, round {number}")
+    return {"head": head, "coder": calls.coder, **written.update(), **calls.update()}
 
 
 def _no_tests(operation: FileOperation) -> str | None:
     return "tests are written before the code and stay as they are" if is_test_path(operation.path) else None
 
 
-def _noted(state: ImplementationState, answer: Answer) -> ImplementationState:
-    """Refusals, deviations and decisions, added to those known."""
-    refusals = [problem.words() for error in answer.refusals for problem in error.problems]
-    known = {entry["path"]: entry for entry in state.get("deviations", [])}
-    known |= {entry.path: {"path": entry.path, "reason": entry.reason} for entry in answer.deviations}
-    decisions = dict.fromkeys((*state.get("decisions", []), *answer.decisions))
-    return ImplementationState(
-        refusals=[*state.get("refusals", []), *refusals],
-        deviations=list(known.values()),
-        decisions=list(decisions),
-    )
-
-
-def verify_green(state: ImplementationState, context: Context) -> ImplementationState:
+def verify_green(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The new tests pass, changed files are covered, and the project's own tests are not worse than before."""
-    bench = Bench(state, context, "N5_verify_green")
-    place, tests = bench.place, bench.tests()
-    before = stored_report(state["suite_before"])
-    changed = rounds.changed_code(place, state["base_commit"])
+    worktree = open_worktree(state, context)
+    tests, files, baseline = ProjectTests(context, worktree), state["scaffold"].files, state["baseline"]
+    changed = rounds.changed_code(worktree, baseline.commit)
     expected = [
         test_id
-        for path in state["test_files"]
-        for test_id in defined_tests(path, (place.path / path).read_text(encoding="utf-8", errors="replace"))
+        for path in files
+        for test_id in defined_tests(path, (worktree.path / path).read_text(encoding="utf-8", errors="replace"))
     ]
-    report = tests.new_tests(state["test_files"], before)
+    report = tests.new_tests(files, baseline.suite)
     suite = tests.suite(measure=changed) if report.is_success else None
     verdict = judge_green(
         replace(
@@ -265,85 +288,74 @@ def verify_green(state: ImplementationState, context: Context) -> Implementation
         ),
         expected=expected,
         changed_files=changed,
-        coverage_target=state["coverage_target"],
-        suite_before=before,
+        coverage_target=baseline.coverage_target,
+        suite_before=baseline.suite,
         suite_after=suite,
     )
-    failing = rounds.failing_ids(verdict, state["test_files"], expected)
-    entry = {
-        "failing": sorted(failing),
-        "coverage": verdict.coverage_percent,
-        "commit": state["head"],
-        "words": verdict.words(),
-    }
-    green = _green_data(verdict, report, suite)
-    so_far = [*state.get("rounds", []), entry]
-    return ImplementationState(
-        rounds=so_far,
-        green=green,
-        best_green=green if ending.is_best(so_far) else state.get("best_green", green),
-        feedback="" if verdict.is_green_as_far_as_known else rounds.feedback(verdict, report, suite, state),
+    failing = rounds.failing_ids(verdict, files, expected)
+    entry = Round(failing, verdict.coverage_percent, commit=state["head"], words=verdict.words())
+    green = _green(verdict, report, suite, state["refusals"])
+    so_far = [*state["rounds"], entry]
+    is_best = best_round(so_far) == len(so_far) - 1
+    return {"rounds": [entry], "green": green, "best_green": green if is_best else state["best_green"]}
+
+
+def _green(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None, refusals: Sequence[str]) -> Green:
+    measured = (suite.coverage if suite else None) or {}
+    is_green = verdict.is_green_as_far_as_known
+    return Green(
+        is_green=is_green,
+        unverified=verdict.unverified,
+        coverage_percent=verdict.coverage_percent,
+        by_file={path: round(file.percent, 1) for path, file in measured.items()},
+        excluded={path: file.excluded for path, file in measured.items() if file.excluded},
+        new_tests=report.kept(),
+        suite=suite.kept() if suite else None,
+        feedback="" if is_green else rounds.feedback(verdict, report, suite, refusals),
     )
 
 
-def _green_data(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None) -> dict[str, Any]:
-    measured = (suite.coverage if suite else None) or {}
-    return {
-        "is_green": verdict.is_green_as_far_as_known,
-        "words": verdict.words(),
-        "unverified": list(verdict.unverified),
-        "coverage": verdict.coverage_percent,
-        "by_file": {path: round(file.percent, 1) for path, file in measured.items()},
-        "excluded": {path: file.excluded for path, file in measured.items() if file.excluded},
-        "new_tests": report_data(report),
-        "suite": report_data(suite) if suite else None,
-    }
-
-
-def report(state: ImplementationState, context: Context) -> ImplementationState:
+def report(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The outcome, the best round put back when there is no good one, and the reports on the branch."""
-    bench = Bench(state, context, "N6_report")
-    outcome, reason = ending.conclusion(state, bench.settings.implementation.max_rounds)
+    worktree, chosen = open_worktree(state, context), context.settings.implementation
+    outcome, reason = ending.conclusion(state, chosen.max_rounds)
     best = ending.round_to_restore(state, outcome)
+    concluded: ImplementationState = {**state, "outcome": outcome, "reason": reason}
     if best is not None:
-        restore(bench.place.worktree, state["rounds"][best]["commit"], f"Back to round {best + 1}, the best", AUTHOR)
-    concluded: Any = {**state, "outcome": outcome, "reason": reason}
-    if best is not None:
+        restore(worktree.worktree, state["rounds"][best].commit, f"Back to round {best + 1}, the best", AUTHOR)
         concluded["green"] = state["best_green"]
-    changed = bench.place.changed_files(state["base_commit"])
-    folder = f"{bench.settings.documents.reports_dir}/{state['item_id']}"
+    changed = worktree.changed_files(state["baseline"].commit)
+    folder = f"{context.settings.documents.reports_dir}/{state['item_id']}"
     documents: dict[str, str | None] = {
         f"{folder}/implementation-report.md": reports.implementation_report(
-            concluded, bench.lld, changed, restored=best, commits=bench.settings.implementation.commits
+            concluded, changed, restored=best, commits=chosen.commits
         ),
         f"{folder}/test-report.md": reports.test_report(concluded, restored=best),
     }
-    bench.place.put_files(documents)
-    head = bench.commit(f"Reports for {_label(state)}")
-    return ImplementationState(head=head, outcome=outcome, reason=reason)
+    worktree.put_files(documents)
+    head = worktree.commit(f"Reports for {_label(state)}")
+    return {"head": head, "outcome": outcome, "reason": reason}
 
 
-def finalize(state: ImplementationState, context: Context) -> ImplementationState:
+def finalize(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
-    bench = Bench(state, context, "N7_finalize")
-    if state["outcome"] != ending.IMPLEMENTED:
-        return ImplementationState(final_commit=bench.place.worktree.git().text("rev-parse", "HEAD"))
-    documents = bench.settings.documents
-    name = f"LLD-{state['item_id']}.md"
-    moved: dict[str, str | None] = {f"{documents.lld_done_dir}/{name}": state["lld_text"], state["lld_path"]: None}
-    bench.place.put_files(moved)
-    head = bench.commit(f"{_label(state)} is done")
-    if bench.settings.implementation.commits == "squash":
-        head = squash(bench.place.worktree, state["base_commit"], _final_message(state), AUTHOR)
+    worktree, baseline = open_worktree(state, context), state["baseline"]
+    if state["outcome"] != IMPLEMENTED:
+        return {"final_commit": worktree.worktree.git().text("rev-parse", "HEAD")}
+    done_path = f"{context.settings.documents.lld_done_dir}/{_label(state)}.md"
+    worktree.put_files({done_path: state["lld_text"], state["lld_path"]: None})
+    head = worktree.commit(f"{_label(state)} is done")
+    if context.settings.implementation.commits == "squash":
+        head = squash(worktree.worktree, baseline.commit, _final_message(state), AUTHOR)
     record = Implemented(
         document_hash=document_hash(state["lld_text"]),
-        branch=state["branch"],
+        branch=baseline.branch,
         commit=head,
-        base=state["base"],
+        base=baseline.base,
         title=" ".join(state["title"].split()),
     )
-    context.write_document(record_path(bench.project_dir, state["item_id"]), as_text(record))
-    return ImplementationState(head=head, final_commit=head)
+    context.write_document(record_path(context.project_dir, state["item_id"]), as_text(record))
+    return {"head": head, "final_commit": head}
 
 
 def _final_message(state: ImplementationState) -> str:
@@ -351,7 +363,7 @@ def _final_message(state: ImplementationState) -> str:
     count = len(state["rounds"])
     return (
         f"{title}\n\nImplements {_label(state)} ({state['lld_path']}), {count} round{'' if count == 1 else 's'}.\n"
-        f"The design was {state['approval']}.\n"
+        f"The design was {state['baseline'].approval}.\n"
     )
 
 
@@ -363,13 +375,13 @@ def _plan_model() -> type[Any]:
     # Pydantic loads with the SDKs; only a plan that needs revision needs it.
     from pydantic import BaseModel, Field  # noqa: PLC0415
 
-    class PlannedScenario(BaseModel):
+    class ScenarioChange(BaseModel):
         id: str = Field(description="of a scenario to change, or a new one")
         scenario: str
         requirements: list[str] = Field(description="numbers of the requirements it checks")
         expected: str = ""
 
     class PlanRevision(BaseModel):
-        scenarios: list[PlannedScenario]
+        scenarios: list[ScenarioChange]
 
     return PlanRevision

@@ -34,8 +34,8 @@ def _tests(request: OfflineRequest) -> str:
     module = module_name(_module_path(lld, item_id)) or ""
     parts = [f'"""Requirements of issue {item_id}."""\n\n{_importing(module)}']
     for number, entry in enumerate(request.data["plan"], start=1):
-        wanted = entry["requirements"][0] if entry["requirements"] else "1"
-        name = re.sub(r"\W+", "_", f"{entry['id']}_{entry['scenario']}").strip("_").lower()[:60].strip("_")
+        wanted = entry.requirements[0] if entry.requirements else "1"
+        name = re.sub(r"\W+", "_", f"{entry.id}_{entry.scenario}").strip("_").lower()[:60].strip("_")
         parts.append(f'def test_{name or number}():\n    assert requirement("{wanted}")')
     content = "\n\n\n".join(parts)
     path = _test_path(lld, item_id)

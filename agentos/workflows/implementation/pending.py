@@ -74,8 +74,7 @@ def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
         item_id, text = _id_of(path), _text(path)
         if item_id is None or text is None:
             continue
-        item = design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ()))
-        items.append(on_own_branch(item, prefix))
+        items.append(design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ()), prefix))
     return sorted(items, key=lambda item: natural_key(item.id))
 
 
@@ -99,12 +98,9 @@ def _unusable(project_dir: Path, settings: Settings) -> list[str]:
     return words
 
 
-def on_own_branch(item: Item, prefix: str) -> Item:
-    """The item on a branch with the project's prefix; as it is when there is none."""
-    return replace(item, input={**item.input, "branch_prefix": prefix}) if prefix else item
-
-
-def design_item(item_id: str, text: str, path: str, further_dependencies: Sequence[str] = ()) -> Item:
+def design_item(
+    item_id: str, text: str, path: str, further_dependencies: Sequence[str] = (), prefix: str = ""
+) -> Item:
     """An item for one design. It depends on what the design says, and on what its issue says."""
     depends_on = tuple(dict.fromkeys(d for d in (*dependency_ids(text), *further_dependencies) if d != item_id))
     return Item(
@@ -115,6 +111,7 @@ def design_item(item_id: str, text: str, path: str, further_dependencies: Sequen
             "lld_path": path,
             "lld_text": text,
             "depends_on": list(depends_on),
+            "branch_prefix": prefix,
         },
         depends_on=depends_on,
     )
@@ -254,8 +251,7 @@ def find_conflicts(plan: Plan) -> Conflicts:
 
 def changed_by(item: Item) -> list[str]:
     """The files a design says it changes; none when there is no design yet."""
-    changes = parse_lld(item.input.get("lld_text", "")).files
-    return [path for change in changes for path in (change.path, change.target) if path]
+    return list(parse_lld(item.input["lld_text"]).listed_files)
 
 
 def _builds_on(depends_on: Mapping[str, Sequence[str]], item_id: str, other: str) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from agentos.sandbox.bubblewrap import Isolation, Sandbox
+from agentos.sandbox.bubblewrap import Sandbox
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import is_test_file
-from agentos.workflows.implementation.project_worktree import Workplace
-from agentos.workflows.implementation.suite_report import CaseResult, Outcome, SuiteReport
+from agentos.workflows.implementation.project_worktree import ProjectWorktree
+from agentos.workflows.implementation.suite_report import SuiteReport
 from agentos.workflows.implementation.suite_runner import Pytest, find_python, run_command
 
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing"})
@@ -31,7 +30,7 @@ class ProjectTests:
     """Runs tests as the project wants them run, in the sandbox."""
 
     context: Context
-    place: Workplace
+    worktree: ProjectWorktree
 
     def suite(self, measure: Sequence[str] = ()) -> SuiteReport:
         """All of the project's tests, measuring the coverage of `measure` where that can be done."""
@@ -56,9 +55,9 @@ class ProjectTests:
 
     def _sandbox(self) -> Sandbox:
         secrets = tuple(path for directory in self._checkout_dirs for path in directory.glob(".env*"))
-        whole = self.place.worktree.path if self.place.folder else None
+        whole = self.worktree.worktree.path if self.worktree.folder else None
         passed_on = self.context.leased_variables
-        return Sandbox(self.place.path, hidden=secrets, repository_path=whole, passed_on=passed_on)
+        return Sandbox(self.worktree.path, hidden=secrets, repository_path=whole, passed_on=passed_on)
 
     def _command(self, command: str) -> SuiteReport:
         chosen = self.context.settings.implementation
@@ -77,7 +76,7 @@ class ProjectTests:
     @property
     def _checkout_dirs(self) -> tuple[Path, ...]:
         """The project in the user's checkout, then the folders above it up to the repository's top."""
-        depth = len(PurePosixPath(self.place.folder).parts)
+        depth = len(PurePosixPath(self.worktree.folder).parts)
         project_dir = self.context.project_dir
         return (project_dir, *project_dir.resolve().parents[:depth])
 
@@ -89,29 +88,3 @@ def without_old_failures(report: SuiteReport, before: SuiteReport) -> SuiteRepor
     kept = tuple(case for case in report.cases if not (case.is_failing and case.id in before.failing))
     only_old_ones_fail = len(kept) < len(report.cases) and not any(case.is_failing for case in kept)
     return replace(report, cases=kept, exit_code=0 if only_old_ones_fail else report.exit_code)
-
-
-def report_data(report: SuiteReport) -> dict[str, Any]:
-    """What a checkpoint keeps of a test run. `stored_report` reads it back."""
-    cases = None if report.cases is None else [[case.id, case.outcome.value] for case in report.cases]
-    return {
-        "command": report.command,
-        "exit_code": report.exit_code,
-        "timed_out": report.timed_out,
-        "seconds": round(report.seconds, 2),
-        "isolation": report.isolation.value,
-        "cases": cases,
-    }
-
-
-def stored_report(data: Mapping[str, Any]) -> SuiteReport:
-    cases = data["cases"]
-    return SuiteReport(
-        command=data["command"],
-        exit_code=data["exit_code"],
-        timed_out=data["timed_out"],
-        output="",
-        seconds=data["seconds"],
-        isolation=Isolation(data["isolation"]),
-        cases=None if cases is None else tuple(CaseResult(str(i), Outcome(o)) for i, o in cases),
-    )

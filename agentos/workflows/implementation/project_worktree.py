@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import UsageError
-from agentos.git.commits import changed_files, submodule_paths
-from agentos.git.worktrees import Repository, Worktree
-from agentos.workflows.implementation.apply import apply_operations
+from agentos.git.commits import changed_files, commit_all, submodule_paths
+from agentos.git.worktrees import Worktree
+from agentos.workflows.context import Context
+from agentos.workflows.implementation.apply import apply_operations, read_confined
+from agentos.workflows.implementation.branch import AUTHOR, folder_of, hold_branch, open_repository, rewind
 from agentos.workflows.implementation.file_operations import CreateFile, DeleteFile, FileOperation, ReplaceFile
+from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.prompts import as_data
+
+_MOST_SHOWN_CHARACTERS = 60_000
+"""What a prompt shows of a file, and of all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class ProjectWorktree:
     """A project in an item's worktree. Paths that go in and come out are relative to the project."""
 
     worktree: Worktree
@@ -70,13 +77,35 @@ class Workplace:
         prefix = f"{self.folder}/" if self.folder else ""
         return tuple(path.removeprefix(prefix) for path in paths if path and path.startswith(prefix))
 
+    def commit(self, message: str) -> str:
+        """Commit everything; the branch's commit afterwards."""
+        commit_all(self.worktree, message, AUTHOR)
+        return self.worktree.git().text("rev-parse", "HEAD")
 
-def folder_of(project_dir: Path, repository: Repository) -> str:
-    """The project's folder in its repository, empty when they are the same."""
-    folder = project_dir.resolve().relative_to(repository.project_dir.resolve()).as_posix()
-    return "" if folder == "." else folder
+    def shown_files(self, paths: Sequence[str], what: str) -> str:
+        """Files for a prompt, those that exist, within bounds."""
+        room = _MOST_SHOWN_CHARACTERS
+        parts = []
+        for path in paths:
+            # Designs name these paths, and a design is untrusted text: it must not make a prompt show other files.
+            if (data := read_confined(self.path, path)) is not None:
+                text = data.decode("utf-8", "replace")
+                parts.append(as_data(text[:room], f"{what} {path}"))
+                room -= min(room, len(text))
+        return "\n\n".join(parts) or f"({what}: none yet)"
 
 
-def seen_from_top(names: Iterable[str], folder: str) -> tuple[str, ...]:
-    """Names of files in the project as its repository sees them. Names that lead elsewhere stay as they are."""
-    return tuple(f"{folder}/{name}" if folder and not name.startswith("/") else name for name in names)
+def slug_of(state: ImplementationState) -> str:
+    """What the item's branch and worktree go by."""
+    return f"{state['branch_prefix']}{state['item_id']}"
+
+
+def open_worktree(state: ImplementationState, context: Context) -> ProjectWorktree:
+    """The project in the item's worktree, as the last finished node left it."""
+    repository = open_repository(context.project_dir, context.settings)
+    hold_branch(repository, slug_of(state))
+    worktree = repository.create(slug_of(state), base=state["baseline"].commit).worktree
+    rewind(worktree, state["head"])
+    opened = ProjectWorktree(worktree, folder_of(context.project_dir, repository))
+    opened.clear()
+    return opened

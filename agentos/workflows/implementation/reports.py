@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from agentos.documents.lld import FileChange, Lld
+from agentos.documents.lld import FileChange, Lld, parse_lld
 from agentos.git.worktrees import BRANCH_PREFIX
-from agentos.sandbox.bubblewrap import Isolation
-from agentos.workflows.implementation.ending import IMPLEMENTED
-from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.state import IMPLEMENTED, ImplementationState
 from agentos.workflows.implementation.suite_plan import coverage_target
+from agentos.workflows.implementation.suite_report import CaseStatus, SuiteReport
 
 
 def implementation_report(
-    state: ImplementationState, lld: Lld, changed: Sequence[str], *, restored: int | None, commits: str
+    state: ImplementationState, changed: Sequence[str], *, restored: int | None, commits: str
 ) -> str:
     """What was done against what the design says: files, rounds, decisions, deviations, models, cost."""
+    lld = parse_lld(state["lld_text"])
     sections = [
         f"# Implementation of LLD-{state['item_id']}: {_line(state['title'])}",
         _facts(state),
@@ -28,22 +27,22 @@ def implementation_report(
         sections.append(f"The branch holds round {restored + 1}, the best one; later rounds are in its history.\n")
     sections += [
         "## Decisions\n\n" + _bullets(_decisions(state, restored, commits)),
-        "## Deviations\n\n" + _bullets([f"`{d['path']}`: {_line(d['reason'])}" for d in state.get("deviations", [])]),
-        "## Refused answers\n\n" + _bullets([_line(text) for text in state.get("refusals", [])]),
+        "## Deviations\n\n" + _bullets([f"`{one.path}`: {_line(one.reason)}" for one in state["deviations"]]),
+        "## Refused answers\n\n" + _bullets([_line(text) for text in state["refusals"]]),
         "## Test plan review\n\n" + _bullets(_review_lines(state)),
     ]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
 def _facts(state: ImplementationState) -> str:
-    usage = state.get("usage", {})
+    usage, baseline = state["usage"], state["baseline"]
     tokens = f"{int(usage.get('input_tokens', 0))} in, {int(usage.get('output_tokens', 0))} out"
     facts = {
         "Outcome": state["outcome"].replace("_", " ") + (f": {_line(state['reason'])}" if state["reason"] else ""),
-        "Design": f"`{state['lld_path']}`, {state['approval']}",
-        "Branch": f"`{state['branch']}` from `{state['base']}` ({state['base_commit'][:12]})"
-        + (f"; paths are in `{state['folder']}`" if state.get("folder") else ""),
-        "Models": f"coder {state.get('coder', 'none')}, reviewer {state.get('plan_reviewer', 'none')}",
+        "Design": f"`{state['lld_path']}`, {baseline.approval}",
+        "Branch": f"`{baseline.branch}` from `{baseline.base}` ({baseline.commit[:12]})"
+        + (f"; paths are in `{baseline.folder}`" if baseline.folder else ""),
+        "Models": f"coder {state['coder'] or 'none'}, reviewer {state['plan'].reviewer or 'none'}",
         "Tokens": f"{tokens}; cost ${usage.get('cost_usd', 0.0):.4f}",
     }
     return "\n".join(f"- **{name}:** {value}" for name, value in facts.items())
@@ -74,40 +73,40 @@ def _covers(listed: str, path: str) -> bool:
 
 def _decisions(state: ImplementationState, restored: int | None, commits: str) -> list[str]:
     """What was chosen on the way, by the workflow and, in its own words, by the coder."""
-    target = state["coverage_target"]
+    baseline = state["baseline"]
     origin = (
         "as the design asks" if coverage_target(state["lld_text"], 0) else "the project's own: the design names none"
     )
-    lines = [f"Coverage target {target} %, {origin}"]
-    if state["base"].startswith(BRANCH_PREFIX):
-        lines.append(f"Built on `{state['base']}`, which it depends on and which is not merged")
+    lines = [f"Coverage target {baseline.coverage_target} %, {origin}"]
+    if baseline.base.startswith(BRANCH_PREFIX):
+        lines.append(f"Built on `{baseline.base}`, which it depends on and which is not merged")
     lines += [
-        f"Scenario {entry['id']} was added to the design's: {_line(entry['scenario'])}"
-        for entry in state.get("plan", [])
-        if entry["is_added"]
+        f"Scenario {entry.id} was added to the design's: {_line(entry.scenario)}"
+        for entry in state["plan"].scenarios
+        if entry.is_added
     ]
-    if state.get("scaffolds", 0) > 1:
-        lines.append(f"The tests were written {state['scaffolds']} times")
+    if state["scaffold"].attempts > 1:
+        lines.append(f"The tests were written {state['scaffold'].attempts} times")
     if restored is not None:
         lines.append(f"Round {restored + 1} was put back as the best one")
     if state["outcome"] == IMPLEMENTED:
         lines.append("One commit for the whole change" if commits == "squash" else "One commit a round")
-    return lines + [f"The coder: {_line(text)}" for text in state.get("decisions", [])]
+    return lines + [f"The coder: {_line(text)}" for text in state["decisions"]]
 
 
 def _round_rows(state: ImplementationState) -> list[tuple[str, str, str]]:
     return [
-        (str(number), _line(entry["words"]), _percent(entry["coverage"]))
-        for number, entry in enumerate(state.get("rounds", []), start=1)
+        (str(number), _line(entry.words), _percent(entry.coverage_percent))
+        for number, entry in enumerate(state["rounds"], start=1)
     ]
 
 
 def _review_lines(state: ImplementationState) -> list[str]:
     lines = []
-    for number, review in enumerate(state.get("plan_reviews", []), start=1):
-        findings = "; ".join(_line(finding["text"]) for finding in review["findings"])
-        said = ", ".join(part for part in (_line(review["summary"]), findings) if part)
-        lines.append(f"Review {number}: {review['verdict']}" + (f" ({said})" if said else ""))
+    for number, review in enumerate(state["plan"].reviews, start=1):
+        findings = "; ".join(_line(finding.text) for finding in review.findings)
+        said = ", ".join(part for part in (_line(review.summary), findings) if part)
+        lines.append(f"Review {number}: {review.verdict}" + (f" ({said})" if said else ""))
     return lines
 
 
@@ -127,10 +126,10 @@ def _scenario_rows(state: ImplementationState) -> list[tuple[str, str, str, str]
     """A scenario is tested by the tests that carry its id in their name; without any, all of them stand for it."""
     results = dict(_results(state))
     rows = []
-    for entry in state.get("plan", []):
-        own = {case: outcome for case, outcome in results.items() if _names_scenario(case, entry["id"])}
+    for entry in state["plan"].scenarios:
+        own = {case: status for case, status in results.items() if _names_scenario(case, entry.id)}
         words = _verdict(own or results) + ("" if own or not results else ", by all tests together: none has its id")
-        rows.append((entry["id"], _line(entry["scenario"]), ", ".join(entry["requirements"]), words))
+        rows.append((entry.id, _line(entry.scenario), ", ".join(entry.requirements), words))
     return rows
 
 
@@ -140,61 +139,60 @@ def _names_scenario(case_id: str, scenario_id: str) -> bool:
     return f"_{wanted.strip('_')}_" in f"_{name}_"
 
 
-def _results(state: ImplementationState) -> list[tuple[str, str]]:
-    cases = (state.get("green") or state.get("red") or {}).get("new_tests", state.get("red", {})).get("cases")
-    return [(str(case), str(outcome)) for case, outcome in cases or []]
+def _results(state: ImplementationState) -> list[tuple[str, CaseStatus]]:
+    """Of the new tests: after the code, or before it when there was none."""
+    green = state["green"]
+    run = green.new_tests if green else state["red"].run
+    return [(case.id, case.status) for case in (run.cases if run else None) or ()]
 
 
-def _verdict(results: Mapping[str, str]) -> str:
+def _verdict(results: Mapping[str, CaseStatus]) -> str:
     if not results:
         return "not run"
-    failing = [case for case, outcome in results.items() if outcome != "passed"]
+    failing = [case for case, status in results.items() if status is not CaseStatus.PASSED]
     return "passed" if not failing else f"**failed** ({_line(failing[0].rpartition('::')[2])})"
 
 
 def _red_lines(state: ImplementationState) -> list[str]:
-    before, red = state["suite_before"], state.get("red", {})
+    before, red = state["baseline"].suite, state["red"]
     lines = [
-        f"Isolation of this and every other run: {Isolation(before['isolation']).words()}",
+        f"Isolation of this and every other run: {before.isolation.words()}",
         f"The project's own suite: {_run_words(before)}",
     ]
-    if red.get("command"):
-        lines.append(f"New tests: {_run_words(red)}; {_line(red['words'])}")
-    lines += [f"Passes already, so it proves nothing new: `{case}`" for case in red.get("passing_already", [])]
-    return lines
+    if red.run:
+        lines.append(f"New tests: {_run_words(red.run)}; {_line(red.words)}")
+    return lines + [f"Passes already, so it proves nothing new: `{case}`" for case in red.passing_already]
 
 
 def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
-    green = state.get("green")
-    if not green:
+    green, target = state["green"], state["baseline"].coverage_target
+    if green is None:
         return []
     lines = [f"Of round {restored + 1}, which the branch holds"] if restored is not None else []
-    lines.append(f"New tests: {_run_words(green['new_tests'])}")
-    if green["suite"]:
-        lines.append(f"The project's own suite: {_run_words(green['suite'])}")
-    lines.append(f"Coverage of changed files: {_percent(green['coverage'])}, target {state['coverage_target']} %")
-    lines += [f"`{path}`: {percent:g} %" for path, percent in sorted(green["by_file"].items())]
+    lines.append(f"New tests: {_run_words(green.new_tests)}")
+    if green.suite:
+        lines.append(f"The project's own suite: {_run_words(green.suite)}")
+    lines.append(f"Coverage of changed files: {_percent(green.coverage_percent)}, target {target} %")
+    lines += [f"`{path}`: {percent:g} %" for path, percent in sorted(green.by_file.items())]
     lines += [
         f"`{path}` keeps {count} lines from being measured: see whether it should (`pragma: no cover`)"
-        for path, count in sorted(green.get("excluded", {}).items())
+        for path, count in sorted(green.excluded.items())
     ]
-    lines += [f"Not verified: {check}" for check in green["unverified"]]
-    return lines
+    return lines + [f"Not verified: {check}" for check in green.unverified]
 
 
 def _case_lines(state: ImplementationState) -> list[str]:
-    return [f"`{case}`: {outcome}" for case, outcome in _results(state)]
+    return [f"`{case}`: {status.value}" for case, status in _results(state)]
 
 
-def _run_words(run: Mapping[str, Any]) -> str:
-    if run["timed_out"]:
+def _run_words(run: SuiteReport) -> str:
+    if run.timed_out:
         ended = "did not end in time"
-    elif run["cases"] is None:
-        ended = f"exit code {run['exit_code']}"
+    elif run.cases is None:
+        ended = f"exit code {run.exit_code}"
     else:
-        passed = sum(outcome == "passed" for _, outcome in run["cases"])
-        ended = f"{passed} of {len(run['cases'])} passed"
-    return f"{ended} (`{_line(run['command'])}`)"
+        ended = f"{len(run.passed)} of {len(run.cases)} passed"
+    return f"{ended} (`{_line(run.command)}`)"
 
 
 def _percent(value: float | None) -> str:

@@ -6,24 +6,24 @@ from collections.abc import Collection, Sequence
 
 from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import is_test_path
-from agentos.workflows.implementation.project_worktree import Workplace
-from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.suite_report import SuiteReport
 
 _MOST_CASES = 10
 _MOST_CASE_CHARACTERS = 2_000
 _MOST_OUTPUT_CHARACTERS = 4_000
+_MOST_REFUSALS = 5
 
 
-def changed_code(place: Workplace, since: str) -> list[str]:
+def changed_code(worktree: ProjectWorktree, since: str) -> list[str]:
     """Files that the branch adds or changes, tests left out."""
-    changed = place.changed_files(since)
-    return [path for path in changed if not is_test_path(path) and (place.path / path).is_file()]
+    changed = worktree.changed_files(since)
+    return [path for path in changed if not is_test_path(path) and (worktree.path / path).is_file()]
 
 
-def code_files(place: Workplace, state: ImplementationState, listed: Sequence[str]) -> list[str]:
+def code_files(worktree: ProjectWorktree, since: str, listed: Sequence[str]) -> list[str]:
     """What a coder should see in full: the design's files and whatever the rounds so far have touched."""
-    touched = changed_code(place, state["base_commit"])
+    touched = changed_code(worktree, since)
     return [path for path in dict.fromkeys((*listed, *touched)) if not is_test_path(path)]
 
 
@@ -39,9 +39,7 @@ def failing_ids(verdict: GreenVerdict, test_files: Collection[str], expected: Se
     return frozenset((named - whole_files if inside else named) | inside | problem)
 
 
-def feedback(
-    verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None, state: ImplementationState
-) -> str:
+def feedback(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None, refusals: Sequence[str]) -> str:
     """The last round in words for the coder, bounded (pure)."""
     lines = [verdict.words()]
     cases = [case for run in (report, suite) if run is not None for case in run.cases or () if case.is_failing]
@@ -53,5 +51,5 @@ def feedback(
         lines.append(f"{path}: {percent:.0f} % covered; not run: lines {', '.join(map(str, missing[:60]))}")
     if verdict.problem:
         lines.append(report.output[-_MOST_OUTPUT_CHARACTERS:])
-    lines += [f"Refused: {refusal}" for refusal in state.get("refusals", [])[-5:]]
+    lines += [f"Refused: {refusal}" for refusal in refusals[-_MOST_REFUSALS:]]
     return "\n".join(lines)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from agentos.documents.coverage import Certainty, coverage, likely_requirements
 from agentos.documents.lld import Lld
@@ -15,61 +15,58 @@ _TARGET = re.compile(
 )
 
 
-def planned(lld: Lld) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class PlannedScenario:
+    """One thing to test."""
+
+    id: str
+    scenario: str
+    requirements: tuple[str, ...] = ()
+    expected: str = ""
+    is_added: bool = False
+    """Not the design's own."""
+
+
+def planned(lld: Lld) -> tuple[PlannedScenario, ...]:
     """The design's scenarios, and one more for each requirement that none of them covers."""
     covered = likely_requirements(lld.requirements, lld.scenarios)
-    everything = [requirement.id for requirement in lld.requirements]
-    plan = [
-        _entry(
+    everything = tuple(requirement.id for requirement in lld.requirements)
+    own = [
+        PlannedScenario(
             scenario.id or str(number),
             scenario.scenario,
-            everything if EVERYTHING in requirements else requirements,
+            everything if EVERYTHING in requirements else tuple(requirements),
             scenario.expected or scenario.pass_criteria,
-            is_added=False,
         )
         for number, (scenario, requirements) in enumerate(zip(lld.scenarios, covered, strict=True), start=1)
     ]
-    for match in coverage(lld.requirements, lld.scenarios):
-        if match.certainty in (Certainty.NONE, Certainty.UNSURE):
-            requirement = match.requirement
-            plan.append(_entry(f"R{requirement.id}", requirement.text, [requirement.id], "", is_added=True))
-    return plan
+    added = [
+        PlannedScenario(f"R{match.requirement.id}", match.requirement.text, (match.requirement.id,), is_added=True)
+        for match in coverage(lld.requirements, lld.scenarios)
+        if match.certainty in (Certainty.NONE, Certainty.UNSURE)
+    ]
+    return (*own, *added)
 
 
-def _entry(
-    identifier: str, scenario: str, requirements: Sequence[str], expected: str, *, is_added: bool
-) -> dict[str, Any]:
-    return {
-        "id": identifier,
-        "scenario": scenario,
-        "requirements": list(requirements),
-        "expected": expected,
-        "is_added": is_added,
-    }
-
-
-def with_changes(plan: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_changes(plan: Sequence[PlannedScenario], changes: Sequence[PlannedScenario]) -> tuple[PlannedScenario, ...]:
     """The plan with scenarios replaced by id or added. None is ever dropped."""
-    by_id = {str(entry["id"]): dict(entry) for entry in plan}
+    by_id = {scenario.id: scenario for scenario in plan}
     for change in changes:
-        identifier = str(change["id"])
-        known = by_id.get(identifier)
-        by_id[identifier] = _entry(
-            identifier,
-            str(change["scenario"]),
-            [str(number) for number in change["requirements"]] or (known["requirements"] if known else []),
-            str(change["expected"]),
-            is_added=known is None or bool(known["is_added"]),
+        known = by_id.get(change.id)
+        by_id[change.id] = replace(
+            change,
+            requirements=change.requirements or (known.requirements if known else ()),
+            is_added=known is None or known.is_added,
         )
-    return list(by_id.values())
+    return tuple(by_id.values())
 
 
-def plan_text(plan: Sequence[Mapping[str, Any]]) -> str:
-    """The plan as Markdown, one line a scenario."""
+def plan_text(plan: Sequence[PlannedScenario]) -> str:
+    """The plan as Markdown, one line per scenario."""
     return "\n".join(
-        f"- [{entry['id']}] {entry['scenario']}"
-        + (f" Expected: {entry['expected']}." if entry["expected"] else "")
-        + (f" (requirement {', '.join(entry['requirements'])})" if entry["requirements"] else "")
+        f"- [{entry.id}] {entry.scenario}"
+        + (f" Expected: {entry.expected}." if entry.expected else "")
+        + (f" (requirement {', '.join(entry.requirements)})" if entry.requirements else "")
         for entry in plan
     )
 

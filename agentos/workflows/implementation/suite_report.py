@@ -25,7 +25,7 @@ _MISSING_NAME: Final = re.compile(
 )
 
 
-class Outcome(Enum):
+class CaseStatus(Enum):
     """How one test ended."""
 
     PASSED = "passed"
@@ -34,7 +34,7 @@ class Outcome(Enum):
     ERROR = "error"
 
 
-_WORST_LAST: Final = tuple(Outcome)
+_WORST_LAST: Final = tuple(CaseStatus)
 
 
 class JunitError(AgentosError):
@@ -47,7 +47,7 @@ class CaseResult:
 
     id: str
     """`tests/test_a.py::TestX::test_y[1]`; the file alone when it could not be collected."""
-    outcome: Outcome
+    status: CaseStatus
     file: str | None = None
     is_collection_error: bool = False
     error_type: str | None = None
@@ -60,7 +60,7 @@ class CaseResult:
 
     @property
     def is_failing(self) -> bool:
-        return self.outcome in (Outcome.FAILED, Outcome.ERROR)
+        return self.status in (CaseStatus.FAILED, CaseStatus.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class SuiteReport:
 
     @property
     def passed(self) -> frozenset[str]:
-        return frozenset(case.id for case in self.cases or () if case.outcome is Outcome.PASSED)
+        return frozenset(case.id for case in self.cases or () if case.status is CaseStatus.PASSED)
 
     @property
     def failing(self) -> frozenset[str]:
@@ -106,17 +106,22 @@ class SuiteReport:
         return frozenset(case.id for case in self.cases if case.is_failing)
 
     @property
-    def collected_count(self) -> int:
-        return sum(not case.is_collection_error for case in self.cases or ())
-
-    @property
-    def collection_errors(self) -> tuple[CaseResult, ...]:
-        return tuple(case for case in self.cases or () if case.is_collection_error)
-
-    @property
     def is_success(self) -> bool:
         """Nothing fails, and the command says so too: a report alone can be forged by the code under test."""
         return self.exit_code == 0 and not self.timed_out and not self.failing
+
+    def kept(self) -> SuiteReport:
+        """What a checkpoint keeps: how each test ended, without output, messages and coverage."""
+        cases = None if self.cases is None else tuple(CaseResult(case.id, case.status) for case in self.cases)
+        return SuiteReport(
+            command=self.command,
+            exit_code=self.exit_code,
+            timed_out=self.timed_out,
+            output="",
+            seconds=round(self.seconds, 2),
+            isolation=self.isolation,
+            cases=cases,
+        )
 
 
 def parse_junit(data: bytes) -> tuple[CaseResult, ...]:
@@ -141,21 +146,21 @@ def _worst_of_each(cases: list[CaseResult]) -> tuple[CaseResult, ...]:
 
 
 def _severity(case: CaseResult) -> int:
-    return _WORST_LAST.index(case.outcome)
+    return _WORST_LAST.index(case.status)
 
 
 def _case(element: ElementTree.Element) -> CaseResult:
     file, name, class_name = element.get("file"), element.get("name", ""), element.get("classname", "")
-    outcome, problem = _outcome(element)
+    status, problem = _status(element)
     is_collection_error = problem is not None and problem.get("message") == "collection failure"
     case_id = (file or name) if is_collection_error else _case_id(file, class_name, name)
-    if problem is None or outcome is Outcome.SKIPPED:
-        return CaseResult(case_id, outcome, file)
+    if problem is None or status is CaseStatus.SKIPPED:
+        return CaseResult(case_id, status, file)
     text = f"{problem.get('message', '')}\n{problem.text or ''}"
     missing = _MISSING_MODULE.search(text) or _MISSING_NAME.search(text)
     return CaseResult(
         id=case_id,
-        outcome=outcome,
+        status=status,
         file=file,
         is_collection_error=is_collection_error,
         error_type=_error_type(problem),
@@ -165,11 +170,11 @@ def _case(element: ElementTree.Element) -> CaseResult:
     )
 
 
-def _outcome(element: ElementTree.Element) -> tuple[Outcome, ElementTree.Element | None]:
-    for tag, outcome in (("error", Outcome.ERROR), ("failure", Outcome.FAILED), ("skipped", Outcome.SKIPPED)):
+def _status(element: ElementTree.Element) -> tuple[CaseStatus, ElementTree.Element | None]:
+    for tag, status in (("error", CaseStatus.ERROR), ("failure", CaseStatus.FAILED), ("skipped", CaseStatus.SKIPPED)):
         if (found := element.find(tag)) is not None:
-            return outcome, found
-    return Outcome.PASSED, None
+            return status, found
+    return CaseStatus.PASSED, None
 
 
 def _case_id(file: str | None, class_name: str, name: str) -> str:

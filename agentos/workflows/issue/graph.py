@@ -9,7 +9,7 @@ offline.register()
 graph = build(
     nodes.KIND,
     load=nodes.load,
-    context=nodes.digest,
+    digest=nodes.digest,
     finalize=nodes.finalize,
     publish=Publish(nodes.publish, nodes.is_filing_wanted),
 )

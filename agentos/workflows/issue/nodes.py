@@ -13,9 +13,9 @@ from agentos.documents.issue import check_issue, parse_issue
 from agentos.errors import AgentosError
 from agentos.sources import GitHubSource
 from agentos.workflows.context import Context
-from agentos.workflows.drafting.conclusion import NEEDS_REVISION, conclude
-from agentos.workflows.drafting.state import DraftingState
-from agentos.workflows.drafting.steps import DocumentKind
+from agentos.workflows.drafting.conclusion import REVISION_STATUS, conclude, write_down
+from agentos.workflows.drafting.nodes import DocumentKind
+from agentos.workflows.drafting.state import APPROVED, Draft, DraftingState, DraftingUpdate
 
 _CONTEXT_SHARE = 0.5
 """An issue says what, not how: half the context a design gets is enough."""
@@ -27,7 +27,7 @@ class InvalidBrief(AgentosError):
 
 
 def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Finding, ...]:
-    return check_issue(parse_issue(state["draft"]), previous=previous)
+    return check_issue(parse_issue(state["draft"].text), previous=previous)
 
 
 KIND = DocumentKind(workflow="issue", label="ISSUE", check=check)
@@ -37,7 +37,7 @@ def is_filing_wanted(context: Context) -> bool:
     return bool(context.files_issues_in)
 
 
-def load(state: DraftingState, context: Context) -> DraftingState:
+def load(state: DraftingState, context: Context) -> DraftingUpdate:
     """Take in the brief. One whose issue an earlier run approved has only its filing left to do."""
     if not state["source_text"].strip():
         raise InvalidBrief(f"Invalid brief: {state['origin']} is empty.")
@@ -45,8 +45,8 @@ def load(state: DraftingState, context: Context) -> DraftingState:
     history.record("brief", state["source_text"])
     approved = approved_issue(context.document_path(KIND.workflow, state["item_id"]), state["source_hash"])
     if approved and is_filing_wanted(context):
-        return DraftingState(lineage_number=history.number, draft=approved, outcome="approved")
-    return DraftingState(lineage_number=history.number)
+        return DraftingUpdate(history=history.number, draft=Draft(approved), outcome=APPROVED)
+    return DraftingUpdate(history=history.number)
 
 
 def approved_issue(path: Path, brief_hash: str) -> str:
@@ -61,45 +61,40 @@ def approved_issue(path: Path, brief_hash: str) -> str:
     return _FRONT_MATTER.sub("", without_approval(text), count=1).strip() + "\n"
 
 
-def digest(state: DraftingState, context: Context) -> DraftingState:
+def digest(state: DraftingState, context: Context) -> DraftingUpdate:
     budget = int(context.settings.limits.context_tokens * _CONTEXT_SHARE)
     found = build_context(context.project_dir, state["source_text"], token_budget=budget)
-    return DraftingState(context=found.text)
+    return DraftingUpdate(digest=found.text)
 
 
-def finalize(state: DraftingState, context: Context) -> DraftingState:
+def finalize(state: DraftingState, context: Context) -> DraftingUpdate:
     """Write the issue to the issues folder, where the LLD workflow finds it."""
     concluded = conclude(state, _with_front_matter(state, {}), context)
     if not concluded.is_approved:
         # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
-        marked = _with_front_matter(state, {"status": NEEDS_REVISION})
+        marked = _with_front_matter(state, {"status": REVISION_STATUS})
         concluded = conclude(state, marked, context)
-    path = context.document_path(KIND.workflow, state["item_id"])
-    history = KIND.history(state, context)
-    history.keep_replaced(path)
-    history.record("final", concluded.text)
-    context.write_document(path, concluded.text)
-    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=history.number)
+    return write_down(KIND, state, context, concluded)
 
 
 def _with_front_matter(state: DraftingState, more: dict[str, str]) -> str:
     fields = {"id": state["item_id"], **more}
     lines = "".join(f"{name}: {value}\n" for name, value in fields.items())
-    return f"---\n{lines}---\n\n{state['draft'].lstrip()}"
+    return f"---\n{lines}---\n\n{state['draft'].text.lstrip()}"
 
 
-def publish(state: DraftingState, context: Context) -> DraftingState:
+def publish(state: DraftingState, context: Context) -> DraftingUpdate:
     """File the issue on GitHub, once: the key in its body finds it again after a crash. Then put the brief away."""
     source = GitHubSource(context.files_issues_in)
-    title = parse_issue(state["draft"]).title or state["title"]
+    title = parse_issue(state["draft"].text).title or state["title"]
     # Not by project folder: a colleague's clone with the same brief finds the issue too.
     key = f"{source.repository}/{state['item_id']}/{state['source_hash']}"
-    filed = source.file_issue(title, state["draft"], key=key)
+    filed = source.file_issue(title, state["draft"].text, key=key)
     history = KIND.history(state, context)
     history.record("filed", f"{filed.url}\n")
     _put_away(Path(state["origin"]), context.project_dir / context.settings.sources.briefs_done)
     words = "filed as" if filed.is_new else "was filed already as"
-    return DraftingState(filed_url=filed.url, reason=f"{words} {filed.url}", lineage_number=history.number)
+    return DraftingUpdate(filed_url=filed.url, reason=f"{words} {filed.url}", history=history.number)
 
 
 def _put_away(brief: Path, done_dir: Path) -> None:

@@ -6,4 +6,4 @@ from agentos.workflows.drafting.graph import build
 from agentos.workflows.lld import nodes, offline
 
 offline.register()
-graph = build(nodes.KIND, load=nodes.load, context=nodes.digest, finalize=nodes.finalize)
+graph = build(nodes.KIND, load=nodes.load, digest=nodes.digest, finalize=nodes.finalize)

@@ -13,9 +13,9 @@ from agentos.documents.lld import parse_lld
 from agentos.documents.repository import FolderRepository
 from agentos.errors import AgentosError
 from agentos.workflows.context import Context
-from agentos.workflows.drafting.conclusion import conclude
-from agentos.workflows.drafting.state import DraftingState
-from agentos.workflows.drafting.steps import DocumentKind
+from agentos.workflows.drafting.conclusion import conclude, write_down
+from agentos.workflows.drafting.nodes import DocumentKind
+from agentos.workflows.drafting.state import DraftingState, DraftingUpdate
 
 _FEWEST_WORDS = 8
 
@@ -27,7 +27,7 @@ class InvalidSpec(AgentosError):
 def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Finding, ...]:
     number = int(state["item_id"]) if state["item_id"].isdecimal() else None
     found = check_lld(
-        parse_lld(state["draft"]),
+        parse_lld(state["draft"].text),
         repository=FolderRepository(project_dir),
         expected_issue=number,
         previous=previous,
@@ -39,7 +39,7 @@ def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Findi
 KIND = DocumentKind(workflow="lld", label="LLD", check=check)
 
 
-def load(state: DraftingState, context: Context) -> DraftingState:
+def load(state: DraftingState, context: Context) -> DraftingUpdate:
     """Refuse what cannot be designed for, before any model is asked."""
     text = state["source_text"]
     issue = parse_issue(text)
@@ -49,7 +49,7 @@ def load(state: DraftingState, context: Context) -> DraftingState:
         raise InvalidSpec(f"Invalid spec format: {_shown(state, context)} says nothing beyond its title.")
     history = KIND.history(state, context)
     history.record("issue", text)
-    return DraftingState(lineage_number=history.number)
+    return DraftingUpdate(history=history.number)
 
 
 def _shown(state: DraftingState, context: Context) -> str:
@@ -58,19 +58,12 @@ def _shown(state: DraftingState, context: Context) -> str:
     return str(origin.relative_to(context.project_dir)) if is_inside else state["origin"]
 
 
-def digest(state: DraftingState, context: Context) -> DraftingState:
+def digest(state: DraftingState, context: Context) -> DraftingUpdate:
     """A digest of the real code base, ranked by what the issue talks about."""
     budget = context.settings.limits.context_tokens
     found = build_context(context.project_dir, state["source_text"], token_budget=budget)
-    return DraftingState(context=found.text)
+    return DraftingUpdate(digest=found.text)
 
 
-def finalize(state: DraftingState, context: Context) -> DraftingState:
-    """Write the design where the coordinator puts it in place when the item ends."""
-    concluded = conclude(state, state["draft"], context)
-    path = context.document_path(KIND.workflow, state["item_id"])
-    history = KIND.history(state, context)
-    history.keep_replaced(path)
-    history.record("final", concluded.text)
-    context.write_document(path, concluded.text)
-    return DraftingState(outcome=concluded.outcome, reason=concluded.reason, lineage_number=history.number)
+def finalize(state: DraftingState, context: Context) -> DraftingUpdate:
+    return write_down(KIND, state, context, conclude(state, state["draft"].text, context))

@@ -10,7 +10,6 @@ from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.workflows.drafting.pending import Pending, Wanted, find_llds
 from agentos.workflows.implementation.pending import (
-    on_own_branch,
     open_work,
     read_designs,
     why_implemented,
@@ -27,7 +26,7 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     issues = find_llds(project_dir, settings, wanted)
     designs = {design.id: design for design in read_designs(project_dir, settings)}
     prefix = branch_prefix(project_dir)
-    items = [on_own_branch(_with_dependencies(item), prefix) for item in issues.items]
+    items = [_undesigned(item, prefix) for item in issues.items]
     reasons = dict(issues.reasons)
     skipped = []
     for item_id, reason in issues.skipped:
@@ -36,12 +35,17 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
         if design is None or done:
             skipped.append((item_id, done))
             continue
-        items.append(design)
+        items.append(_designed(design))
         reasons[item_id] = "designed and approved: starts with its code"
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
     return without_unmet(found, open_work(project_dir, settings), named=wanted.patterns)
 
 
-def _with_dependencies(item: Item) -> Item:
-    return replace(item, input={**item.input, "depends_on": list(item.depends_on)})
+def _undesigned(issue: Item, prefix: str) -> Item:
+    later = {"lld_path": "", "lld_text": "", "depends_on": list(issue.depends_on), "branch_prefix": prefix}
+    return replace(issue, input={**issue.input, **later})
+
+
+def _designed(design: Item) -> Item:
+    return replace(design, input={**dict.fromkeys(("source_text", "source_hash", "origin"), ""), **design.input})

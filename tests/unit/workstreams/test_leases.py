@@ -14,7 +14,7 @@ from agentos.git.worktrees import Repository
 from agentos.sandbox.passed_on import leased_variables
 from agentos.workflows.context import current
 from agentos.workflows.implementation.project_tests import ProjectTests
-from agentos.workflows.implementation.project_worktree import Workplace
+from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workstreams.leases import WorkstreamLeases
 
 
@@ -138,5 +138,5 @@ def test_the_projects_tests_know_the_leases_of_their_workstream(
     (worktree.path / "said.sh").chmod(0o755)
     monkeypatch.setenv("AGENTOS_IMPLEMENTATION__TEST", "./said.sh")
     monkeypatch.chdir(project)
-    tests = ProjectTests(current(), Workplace(worktree, ""))
+    tests = ProjectTests(current(), ProjectWorktree(worktree, ""))
     assert f"the port is {lease.value}" in tests.suite().output

@@ -64,7 +64,7 @@ def test_a_person_decides_at_both_gates(bench: Bench, go_on: Step, capsys: pytes
     assert "[LLD-7] The reviewer's verdict: approve" in shown
     assert main(["review", "LLD-7", "--approve"]) == 0
     state = go_on()
-    assert (state["outcome"], state["decision"]) == ("approved", "approve")
+    assert (state["outcome"], state["decision"]) == ("approved", {"is_approval": True})
     assert [entry["verdict"] for entry in state["log"]] == ["revise", "approve", "approve", "approve"]
 
 

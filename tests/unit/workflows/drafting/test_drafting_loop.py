@@ -34,7 +34,7 @@ def counting_patch() -> Any:
 
 def test_a_good_draft_is_approved_in_one_round(bench: Bench) -> None:
     state = bench.design()
-    assert (state["outcome"], state["reason"], state["round"]) == ("approved", "", 1)
+    assert (state["outcome"], state["reason"], state["draft"]["round"]) == ("approved", "", 1)
     found = verify_approval(bench.document())
     assert isinstance(found, Intact)
     assert found.approval.issue_hash == state["source_hash"]
@@ -54,7 +54,7 @@ def test_the_same_findings_twice_end_the_loop(bench: Bench) -> None:
     bench.answer("lld.review", lambda _request: findings("The order of steps is unclear."))
     bench.answer("lld.revise", counting_patch())
     state = bench.design()
-    assert (state["outcome"], state["round"]) == ("needs_revision", 2)
+    assert (state["outcome"], state["draft"]["round"]) == ("needs_revision", 2)
     assert state["reason"] == "two rounds found the same: The order of steps is unclear."
 
 
@@ -64,7 +64,7 @@ def test_the_limit_of_rounds_ends_the_loop(bench: Bench, monkeypatch: pytest.Mon
     bench.answer("lld.review", lambda _request: findings(next(complaints)))
     bench.answer("lld.revise", counting_patch())
     state = bench.design()
-    assert (state["outcome"], state["round"]) == ("needs_revision", 3)
+    assert (state["outcome"], state["draft"]["round"]) == ("needs_revision", 3)
     assert state["reason"] == "not approved after 3 rounds: No word on epsilon at all."
 
 
@@ -105,7 +105,7 @@ def test_a_wish_to_discuss_is_for_a_person(bench: Bench) -> None:
     bench.answer("lld.review", lambda _request: findings("Who owns the data?", verdict="discuss"))
     state = bench.design()
     assert state["reason"] == "the reviewer wants to discuss: Who owns the data?"
-    assert state["round"] == 1
+    assert state["draft"]["round"] == 1
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_nonsense_is_unverified_and_never_an_approval(bench: Bench, nonsense: An
     state = bench.design()
     assert state["outcome"] == "needs_revision"
     assert state["reason"].startswith("the review could not be verified: ")
-    assert state["review"]["verdict"] == "unverified"
+    assert state["reviewed"]["review"]["verdict"] == "unverified"
     assert "agentos:approval" not in bench.document()
 
 

@@ -53,7 +53,7 @@ def test_the_same_brief_is_filed_once_and_a_new_one_of_its_name_again(bench: Ben
     put_brief(bench)
     again = bench.write_issue(BRIEF)
     assert again["reason"].startswith("was filed already as")
-    assert "round" not in again  # Approved before: nothing was drafted.
+    assert "round" not in again["draft"]  # Approved before: nothing was drafted.
     put_brief(bench, BRIEF + "\nTotals are rounded.\n")
     assert bench.write_issue(BRIEF + "\nTotals are rounded.\n")["reason"].startswith("filed as")
     assert len(github.issues("shop/catalogue")) == 2

@@ -59,9 +59,9 @@ Done.
 def problems_of(answer: str, policy: Policy | None = None) -> list[str]:
     with pytest.raises(FileOperationsError) as caught:
         parse_operations(answer, policy)
-    assert all(problem.words() in caught.value.for_model() for problem in caught.value.problems)
+    assert all(problem.words() in caught.value.for_model() for problem in caught.value.mistakes)
     assert "\n" not in str(caught.value)
-    return [problem.words() for problem in caught.value.problems]
+    return [problem.words() for problem in caught.value.mistakes]
 
 
 def create(path: str, content: str = "x", reason: str = "") -> str:
@@ -188,7 +188,7 @@ def refusal(root: Path, *operations: FileOperation) -> str:
     with pytest.raises(FileOperationsError) as caught:
         apply_operations(root, operations)
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-    return "; ".join(problem.words() for problem in caught.value.problems)
+    return "; ".join(problem.words() for problem in caught.value.mistakes)
 
 
 def test_operations_are_carried_out(root: Path) -> None:

@@ -18,11 +18,12 @@ from agentos.workflows.implementation.branch import (
     DependencyConflictError,
     base_name,
     choose_base,
+    folder_of,
     open_repository,
     rewind,
     start_branch,
 )
-from agentos.workflows.implementation.project_worktree import Workplace, folder_of
+from agentos.workflows.implementation.project_worktree import ProjectWorktree
 
 
 def git(cwd: Path, *arguments: str, email: str = "me@example.invalid") -> str:
@@ -187,7 +188,7 @@ def test_a_dependency_counts_as_merged_by_its_commits_or_its_finished_design(
 
 def test_a_place_knows_its_own_files_only(project: Path, repository: Repository) -> None:
     worktree, start = started(repository, "1")
-    place = Workplace(worktree, folder_of(project, repository))
+    place = ProjectWorktree(worktree, folder_of(project, repository))
     commit_file(worktree, "services/api/new.py")
     commit_file(worktree, "services/other.py")
 
@@ -195,13 +196,13 @@ def test_a_place_knows_its_own_files_only(project: Path, repository: Repository)
     assert place.changed_files(start) == ("new.py",)
     assert place.python_files() == ("app.py", "new.py")
     assert place.submodules() == ()
-    whole = Workplace(worktree, "")
+    whole = ProjectWorktree(worktree, "")
     assert whole.changed_files(start) == ("services/api/new.py", "services/other.py")
 
 
 def test_a_repository_that_tests_made_in_the_place_is_removed(repository: Repository) -> None:
     worktree, _ = started(repository, "1")
-    place = Workplace(worktree, "services/api")
+    place = ProjectWorktree(worktree, "services/api")
     for make in (
         lambda path: path.mkdir(),
         lambda path: path.write_text("gitdir: /elsewhere\n"),
@@ -216,18 +217,18 @@ def test_a_place_that_is_not_in_the_base_is_made_and_one_behind_a_link_refused(
     tmp_path: Path, repository: Repository
 ) -> None:
     worktree, _ = started(repository, "1")
-    Workplace(worktree, "new/place").clear()
+    ProjectWorktree(worktree, "new/place").clear()
     assert (worktree.path / "new/place").is_dir()
 
     (worktree.path / "linked").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="reached through a link on agentos/1"):
-        Workplace(worktree, "linked/place").clear()
+        ProjectWorktree(worktree, "linked/place").clear()
     assert not (tmp_path / "place").exists()
 
 
 def test_documents_are_written_replaced_and_deleted_in_the_place(repository: Repository) -> None:
     worktree, _ = started(repository, "1")
-    place = Workplace(worktree, "services/api")
+    place = ProjectWorktree(worktree, "services/api")
 
     place.put_files({"docs/report.md": "one", "app.py": "y = 2\n", "no-such.py": None})
     assert (place.path / "docs/report.md").read_text() == "one"

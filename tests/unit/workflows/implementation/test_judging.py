@@ -16,7 +16,7 @@ from agentos.workflows.implementation.judging import (
     judge_red,
     module_name,
 )
-from agentos.workflows.implementation.suite_report import CaseResult, FileCoverage, Outcome, SuiteReport
+from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, FileCoverage, SuiteReport
 
 
 def report(*cases: CaseResult, exit_code: int | None = None, **options: object) -> SuiteReport:
@@ -33,13 +33,13 @@ def report(*cases: CaseResult, exit_code: int | None = None, **options: object) 
 
 
 def passed(case_id: str) -> CaseResult:
-    return CaseResult(case_id, Outcome.PASSED)
+    return CaseResult(case_id, CaseStatus.PASSED)
 
 
 def failed(
     case_id: str, error_type: str | None = "AssertionError", raised_in: str | None = "t/test_a.py"
 ) -> CaseResult:
-    return CaseResult(case_id, Outcome.FAILED, error_type=error_type, raised_in=raised_in)
+    return CaseResult(case_id, CaseStatus.FAILED, error_type=error_type, raised_in=raised_in)
 
 
 def test_red_needs_something_collected_and_failing() -> None:
@@ -70,7 +70,7 @@ def test_other_errors_count_only_from_the_code_under_test() -> None:
     [("shop", True), ("shop.cart", True), ("shop.cart.x", True), ("shopping", False), (None, True)],
 )
 def test_failing_import_must_be_of_the_code_under_test(missing: str | None, is_red: bool) -> None:
-    case = CaseResult("a", Outcome.ERROR, error_type="ModuleNotFoundError", missing_module=missing)
+    case = CaseResult("a", CaseStatus.ERROR, error_type="ModuleNotFoundError", missing_module=missing)
     assert judge_red(report(case), modules_under_test=["shop.cart"]).is_red is is_red
     assert judge_red(report(case)).is_red
 
@@ -86,7 +86,7 @@ def test_exit_code_alone_is_enough_for_commands_that_report_nothing_else() -> No
 
 
 def test_green_needs_every_expected_test_to_have_run() -> None:
-    ran = report(passed("t.py::a[1]"), passed("t.py::b"), CaseResult("t.py::c", Outcome.SKIPPED))
+    ran = report(passed("t.py::a[1]"), passed("t.py::b"), CaseResult("t.py::c", CaseStatus.SKIPPED))
     assert judge_green(ran, expected=["t.py::a", "t.py::b", "t.py"]).is_green
     verdict = judge_green(ran, expected=["t.py::c", "t.py::gone"])
     assert verdict.missing == ("t.py::c", "t.py::gone")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,17 +16,15 @@ from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import (
     ProjectTests,
     is_test_path,
-    report_data,
-    stored_report,
     without_old_failures,
 )
-from agentos.workflows.implementation.project_worktree import Workplace
+from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.rounds import failing_ids, feedback
-from agentos.workflows.implementation.state import ImplementationState
-from agentos.workflows.implementation.suite_report import CaseResult, FileCoverage, Outcome, SuiteReport
+from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, FileCoverage, SuiteReport
+from agentos.workflows.stage_records import as_plain, as_record
 
 
-def report(*cases: tuple[str, Outcome], exit_code: int = 1, output: str = "") -> SuiteReport:
+def report(*cases: tuple[str, CaseStatus], exit_code: int = 1, output: str = "") -> SuiteReport:
     return SuiteReport(
         command="python -m pytest",
         exit_code=exit_code,
@@ -50,20 +50,22 @@ def test_other_files_are_not_taken_for_tests(path: str) -> None:
 
 
 def test_a_stored_report_judges_like_the_one_it_was() -> None:
-    original = report(("t.py::a", Outcome.PASSED), ("t.py::b", Outcome.FAILED))
+    original = report(("t.py::a", CaseStatus.PASSED), ("t.py::b", CaseStatus.FAILED))
 
-    restored = stored_report(report_data(original))
+    restored = as_record(SuiteReport, json.loads(json.dumps(as_plain(original.kept()))))
 
+    assert restored == original.kept()
     assert (restored.passed, restored.failing) == (original.passed, original.failing)
-    assert stored_report({**report_data(original), "cases": None}).failing == {"python -m pytest"}
+    by_exit_code = as_record(SuiteReport, as_plain(replace(original, cases=None).kept()))
+    assert by_exit_code.failing == {"python -m pytest"}
 
 
 def test_failures_of_before_are_not_this_changes() -> None:
-    before = report(("t.py::old", Outcome.FAILED))
-    now = report(("t.py::old", Outcome.FAILED), ("t.py::new", Outcome.PASSED))
+    before = report(("t.py::old", CaseStatus.FAILED))
+    now = report(("t.py::old", CaseStatus.FAILED), ("t.py::new", CaseStatus.PASSED))
 
     assert without_old_failures(now, before).is_success
-    worse = report(("t.py::old", Outcome.FAILED), ("t.py::new", Outcome.FAILED))
+    worse = report(("t.py::old", CaseStatus.FAILED), ("t.py::new", CaseStatus.FAILED))
     assert without_old_failures(worse, before).failing == {"t.py::new"}
 
 
@@ -76,10 +78,10 @@ def test_a_file_that_cannot_be_collected_counts_as_all_its_tests() -> None:
 
 
 def test_the_next_round_is_told_what_failed_what_was_not_run_and_what_was_refused() -> None:
-    failed = report(("t.py::b", Outcome.FAILED), output="the end of it")
+    failed = report(("t.py::b", CaseStatus.FAILED), output="the end of it")
     verdict = GreenVerdict(failing=("t.py::b",), shortfalls={"a.py": 80.0}, problem="it crashed")
 
-    told = feedback(verdict, failed, failed, ImplementationState(refusals=["../x: out of bounds"]))
+    told = feedback(verdict, failed, failed, ["../x: out of bounds"])
 
     assert "t.py::b broke" in told
     assert "a.py: 80 % covered; not run: lines 3, 4" in told
@@ -88,14 +90,16 @@ def test_the_next_round_is_told_what_failed_what_was_not_run_and_what_was_refuse
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectWorktree:
     monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
     top = tmp_path / "worktree"
     (top / "services/api").mkdir(parents=True)
-    return Workplace(Worktree(top, "", None, top / ".git"), "services/api")
+    return ProjectWorktree(Worktree(top, "", None, top / ".git"), "services/api")
 
 
-def test_a_command_of_ones_own_runs_in_the_projects_folder_with_its_reports(place: Workplace, tmp_path: Path) -> None:
+def test_a_command_of_ones_own_runs_in_the_projects_folder_with_its_reports(
+    place: ProjectWorktree, tmp_path: Path
+) -> None:
     (place.path / "a.js").write_text("x\n")
     (place.worktree.path / "top.txt").write_text("shared\n")
     junit = '<testsuite><testcase name="old"><failure/></testcase><testcase name="new"/></testsuite>'
@@ -114,7 +118,9 @@ def test_a_command_of_ones_own_runs_in_the_projects_folder_with_its_reports(plac
 
 
 @pytest.mark.needs_bubblewrap
-def test_secrets_beside_and_above_the_project_are_hidden_from_its_tests(place: Workplace, tmp_path: Path) -> None:
+def test_secrets_beside_and_above_the_project_are_hidden_from_its_tests(
+    place: ProjectWorktree, tmp_path: Path
+) -> None:
     checkout = tmp_path / "checkout/services/api"
     checkout.mkdir(parents=True)
     secrets = [checkout / ".env", checkout.parent / ".env.local", checkout.parents[1] / ".env"]

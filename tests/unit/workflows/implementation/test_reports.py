@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agentos.documents.lld import parse_lld
+from agentos.documents.verdict import Review, Verdict
+from agentos.sandbox.bubblewrap import Isolation
+from agentos.workflows.implementation.file_operations import Deviation
+from agentos.workflows.implementation.judging import Round
 from agentos.workflows.implementation.reports import implementation_report
 from agentos.workflows.implementation.reports import test_report as report_of_tests
-from agentos.workflows.implementation.state import ImplementationState
+from agentos.workflows.implementation.state import (
+    Baseline,
+    Green,
+    ImplementationState,
+    Red,
+    Scaffold,
+    SuitePlan,
+)
+from agentos.workflows.implementation.suite_plan import PlannedScenario
+from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, SuiteReport
 
 LLD = """# 7 - Feature: Seven
 
@@ -27,49 +40,81 @@ LLD = """# 7 - Feature: Seven
 
 - [ ] Coverage of changed files is at least 85 %
 """
-RUN = {"command": "python -m pytest", "exit_code": 0, "timed_out": False, "seconds": 1, "isolation": "bwrap"}
 
 
-def run(*cases: tuple[str, str], **fields: Any) -> dict[str, Any]:
-    return {**RUN, "cases": [list(case) for case in cases], **fields}
+def run(*cases: tuple[str, str], **fields: Any) -> SuiteReport:
+    known = SuiteReport(
+        command="python -m pytest",
+        exit_code=0,
+        timed_out=False,
+        output="",
+        seconds=1,
+        isolation=Isolation.BWRAP,
+        cases=tuple(CaseResult(case_id, CaseStatus(status)) for case_id, status in cases),
+    )
+    return replace(known, **fields)
 
 
-def green(*cases: tuple[str, str], **fields: Any) -> dict[str, Any]:
-    data = {"new_tests": run(*cases), "suite": run(*cases), "coverage": 92.4, "by_file": {"app/one.py": 92.4}}
-    return {**data, "unverified": [], "is_green": True, **fields}
+def green(*cases: tuple[str, str], **fields: Any) -> Green:
+    known = Green(
+        is_green=True,
+        unverified=(),
+        coverage_percent=92.4,
+        by_file={"app/one.py": 92.4},
+        new_tests=run(*cases),
+        suite=run(*cases),
+    )
+    return replace(known, **fields)
+
+
+BASELINE = Baseline(
+    approval="approved by somebody at noon",
+    base="HEAD",
+    commit="0123456789abcdef",
+    branch="agentos/7",
+    folder="",
+    coverage_target=85,
+    suite=run(("tests/test_old.py::test_old", "passed")),
+)
+PLAN = SuitePlan(
+    (
+        PlannedScenario("010", "It counts", ("1",)),
+        PlannedScenario("R2", "It <b>adds</b> | up", ("2",), is_added=True),
+    ),
+    (Review(Verdict.APPROVE, summary="Good."),),
+    "google:y",
+)
 
 
 def state(**fields: Any) -> ImplementationState:
-    scenario = {"id": "010", "scenario": "It counts", "requirements": ["1"], "expected": "", "is_added": False}
-    added = {"id": "R2", "scenario": "It <b>adds</b> | up", "requirements": ["2"], "expected": "", "is_added": True}
-    base: Any = {
-        "item_id": "7",
-        "title": "Seven",
-        "lld_path": "docs/lld/active/LLD-7.md",
-        "lld_text": LLD,
-        "approval": "approved by somebody at noon",
-        "base": "HEAD",
-        "base_commit": "0123456789abcdef",
-        "branch": "agentos/7",
-        "coverage_target": 85,
-        "suite_before": run(("tests/test_old.py::test_old", "passed")),
-        "plan": [scenario, added],
-        "plan_reviews": [{"verdict": "approve", "summary": "Good.", "findings": []}],
-        "red": {**run(("tests/test_a.py::test_010", "failed")), "words": "1 fails", "passing_already": ["a::b"]},
-        "rounds": [{"words": "all tests pass", "coverage": 92.4, "failing": [], "commit": "c"}],
-        "green": green(("tests/test_a.py::test_010", "passed"), ("tests/test_a.py::test_r2[x-1]", "failed")),
-        "usage": {"input_tokens": 10, "output_tokens": 3, "cost_usd": 0.25},
-        "coder": "openai:x",
-        "plan_reviewer": "google:y",
-        "outcome": "implemented",
-        "reason": "",
-    }
-    return {**base, **fields}  # type: ignore[typeddict-item]
+    red = run(("tests/test_a.py::test_010", "failed"))
+    known = ImplementationState(
+        item_id="7",
+        title="Seven",
+        lld_path="docs/lld/active/LLD-7.md",
+        lld_text=LLD,
+        depends_on=[],
+        branch_prefix="",
+        baseline=BASELINE,
+        plan=PLAN,
+        scaffold=Scaffold(("tests/test_a.py",), 1),
+        red=Red(words="1 fails", run=red, passing_already=("a::b",)),
+        rounds=[Round(frozenset(), 92.4, commit="c", words="all tests pass")],
+        green=green(("tests/test_a.py::test_010", "passed"), ("tests/test_a.py::test_r2[x-1]", "failed")),
+        usage={"input_tokens": 10, "output_tokens": 3, "cost_usd": 0.25},
+        coder="openai:x",
+        refusals=[],
+        decisions=[],
+        deviations=[],
+        outcome="implemented",
+        reason="",
+    )
+    return {**known, **fields}  # type: ignore[typeddict-item]
 
 
 def implementation(changed: tuple[str, ...] = (), **fields: Any) -> str:
     restored, commits = fields.pop("restored", None), fields.pop("commits", "squash")
-    return implementation_report(state(**fields), parse_lld(LLD), changed, restored=restored, commits=commits)
+    return implementation_report(state(**fields), changed, restored=restored, commits=commits)
 
 
 def test_files_are_compared_with_the_table_and_a_folder_stands_for_what_is_in_it() -> None:
@@ -93,7 +138,10 @@ def test_outcome_approval_models_tokens_and_cost_are_said() -> None:
 
 def test_decisions_of_the_workflow_and_of_the_coder_are_listed() -> None:
     text = implementation(
-        base="agentos/3", scaffolds=2, decisions=["Ties go | first"], commits="stacked", folder="services/api"
+        baseline=replace(BASELINE, base="agentos/3", folder="services/api"),
+        scaffold=Scaffold((), 2),
+        decisions=["Ties go | first"],
+        commits="stacked",
     )
 
     decisions = text.partition("## Decisions")[2].partition("##")[0]
@@ -110,7 +158,7 @@ def test_decisions_of_the_workflow_and_of_the_coder_are_listed() -> None:
 
 def test_what_a_model_wrote_cannot_start_a_comment_or_another_line() -> None:
     text = implementation(
-        deviations=[{"path": "a.py", "reason": "<!-- hidden"}], refusals=["line 1: '<script>' is\n# not a tag"]
+        deviations=[Deviation("a.py", "<!-- hidden")], refusals=["line 1: '<script>' is\n# not a tag"]
     )
 
     assert "- `a.py`: ‹!-- hidden\n" in text
@@ -118,7 +166,7 @@ def test_what_a_model_wrote_cannot_start_a_comment_or_another_line() -> None:
 
 
 def test_without_a_target_of_the_design_the_projects_own_is_named() -> None:
-    assert "the project's own: the design names none" in implementation(lld_text="# 7\n", coverage_target=90)
+    assert "the project's own: the design names none" in implementation(lld_text="# 7\n")
 
 
 def test_a_round_that_was_put_back_is_said_in_both_reports() -> None:
@@ -141,7 +189,7 @@ def test_scenarios_have_the_result_of_the_tests_that_carry_their_id() -> None:
     [("test_req_1_adds", "REQ-1"), ("test_adds_t010", "T010"), ("test_it[req-1]", "req 1"), ("test_1.2_x", "1.2")],
 )
 def test_an_id_is_found_in_a_name_however_it_is_spelled(name: str, scenario: str) -> None:
-    plan = [{"id": scenario, "scenario": "s", "requirements": [], "expected": "", "is_added": False}]
+    plan = SuitePlan((PlannedScenario(scenario, "s"),))
     cases = (f"t.py::{name}", "passed"), ("t.py::test_other", "failed")
 
     text = report_of_tests(state(plan=plan, green=green(*cases)), restored=None)
@@ -153,13 +201,17 @@ def test_a_scenario_without_a_test_of_its_own_says_so() -> None:
     text = report_of_tests(state(green=green(("t.py::test_x", "passed"))), restored=None)
 
     assert "| 010 | It counts | 1 | passed, by all tests together: none has its id |" in text
-    none = report_of_tests(state(green=None, red={}, rounds=[]), restored=None)
+    none = report_of_tests(state(green=None, red=Red(), rounds=[]), restored=None)
     assert "| 010 | It counts | 1 | not run |" in none
 
 
 def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> None:
-    unverified = green(("t.py::test_010", "passed"), unverified=["the weather"], coverage=None, excluded={"a.py": 2})
-    text = report_of_tests(state(green=unverified, suite_before=run(timed_out=True)), restored=None)
+    unverified = green(
+        ("t.py::test_010", "passed"), unverified=("the weather",), coverage_percent=None, excluded={"a.py": 2}
+    )
+    text = report_of_tests(
+        state(green=unverified, baseline=replace(BASELINE, suite=run(timed_out=True))), restored=None
+    )
 
     assert "- Isolation of this and every other run: bwrap: no network" in text
     assert "The project's own suite: did not end in time (`python -m pytest`)" in text
@@ -167,5 +219,7 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
     assert "Coverage of changed files: not measured, target 85 %" in text
     assert "- Not verified: the weather" in text
     assert "- `a.py` keeps 2 lines from being measured" in text
-    by_exit_code = report_of_tests(state(suite_before={**RUN, "cases": None, "exit_code": 2}), restored=None)
+    by_exit_code = report_of_tests(
+        state(baseline=replace(BASELINE, suite=run(cases=None, exit_code=2))), restored=None
+    )
     assert "The project's own suite: exit code 2" in by_exit_code

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from agentos.documents.lld import parse_lld
-from agentos.workflows.implementation.suite_plan import coverage_target, plan_text, planned, with_changes
+from agentos.workflows.implementation.suite_plan import (
+    PlannedScenario,
+    coverage_target,
+    plan_text,
+    planned,
+    with_changes,
+)
 
 _LLD = """# 7 - Feature: Sums
 
@@ -29,33 +35,33 @@ _LLD = """# 7 - Feature: Sums
 def test_requirements_without_a_scenario_get_one() -> None:
     plan = planned(parse_lld(_LLD))
 
-    assert [(entry["id"], entry["requirements"], entry["is_added"]) for entry in plan] == [
-        ("010", ["1"], False),
-        ("020", ["2"], False),
-        ("R3", ["3"], True),
+    assert [(entry.id, entry.requirements, entry.is_added) for entry in plan] == [
+        ("010", ("1",), False),
+        ("020", ("2",), False),
+        ("R3", ("3",), True),
     ]
 
 
 def test_a_scenario_for_everything_covers_every_requirement() -> None:
     plan = planned(parse_lld(_LLD.replace("| Their sum | 1 |", "| Their sum | All |")))
 
-    assert plan[0]["requirements"] == ["1", "2", "3"]
-    assert not any(entry["is_added"] for entry in plan)
+    assert plan[0].requirements == ("1", "2", "3")
+    assert not any(entry.is_added for entry in plan)
 
 
 def test_changes_replace_or_add_and_drop_nothing() -> None:
     plan = planned(parse_lld(_LLD))
     changes = [
-        {"id": "010", "scenario": "Large numbers", "requirements": [], "expected": "exact"},
-        {"id": "040", "scenario": "No numbers", "requirements": ["1"], "expected": ""},
+        PlannedScenario("010", "Large numbers", expected="exact"),
+        PlannedScenario("040", "No numbers", ("1",)),
     ]
 
     changed = with_changes(plan, changes)
 
-    assert [entry["id"] for entry in changed] == ["010", "020", "R3", "040"]
-    assert changed[0]["requirements"] == ["1"]
+    assert [entry.id for entry in changed] == ["010", "020", "R3", "040"]
+    assert changed[0].requirements == ("1",)
     assert plan_text(changed).splitlines()[0] == "- [010] Large numbers Expected: exact. (requirement 1)"
-    assert changed[3]["is_added"]
+    assert changed[3].is_added
 
 
 @pytest.mark.parametrize(

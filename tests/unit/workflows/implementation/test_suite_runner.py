@@ -12,7 +12,7 @@ import pytest
 from agentos.errors import UsageError
 from agentos.sandbox.bubblewrap import Sandbox
 from agentos.workflows.implementation.judging import defined_tests, judge_green, judge_red
-from agentos.workflows.implementation.suite_report import FileCoverage, JunitError, Outcome, parse_junit
+from agentos.workflows.implementation.suite_report import CaseStatus, FileCoverage, JunitError, parse_junit
 from agentos.workflows.implementation.suite_runner import Pytest, find_python, read_untrusted, run_command
 
 
@@ -55,7 +55,7 @@ def test_red_then_green_with_coverage_of_the_changed_file(worktree: Path, runner
     write(worktree, "tests/test_shop.py", TEST_SHOP)
     write(worktree, "shop/__init__.py", "")
     red = runner.run(["tests/test_shop.py"])
-    assert [case.id for case in red.collection_errors] == ["tests/test_shop.py"]
+    assert [case.id for case in red.cases or () if case.is_collection_error] == ["tests/test_shop.py"]
     assert red.cases is not None
     assert red.cases[0].missing_module == "shop.cart"
     assert judge_red(red, modules_under_test=["shop.cart"]).is_red
@@ -63,7 +63,7 @@ def test_red_then_green_with_coverage_of_the_changed_file(worktree: Path, runner
     write(worktree, "shop/cart.py", "def total(prices):\n    return sum(prices)\n\n\ndef unused():\n    return 1\n")
     half = runner.run(["tests/test_shop.py"], measure=["shop/cart.py", "shop/__init__.py", "README.md"])
     assert half.exit_code == 1
-    assert half.collected_count == 3
+    assert len(half.cases or ()) == 3
     assert half.failing == {"tests/test_shop.py::TestErrors::test_refuses_negative"}
     assert half.passed == {"tests/test_shop.py::test_total[prices0]", "tests/test_shop.py::test_total[prices1]"}
     assert half.coverage == {"shop/cart.py": FileCoverage(4, (6,)), "shop/__init__.py": FileCoverage(0, ())}
@@ -245,11 +245,11 @@ def test_junit_of_other_tools_is_read() -> None:
         <testcase name="e"><skipped/></testcase><testcase name="e"><failure/></testcase>
         <testcase file="t/test_x.py" classname="elsewhere" name="f"/></testsuite></testsuites>"""
     cases = {case.id: case for case in parse_junit(data)}
-    assert {case_id: case.outcome for case_id, case in cases.items()} == {
-        "a.B::c": Outcome.PASSED,
-        "d": Outcome.ERROR,
-        "e": Outcome.FAILED,
-        "t/test_x.py::f": Outcome.PASSED,
+    assert {case_id: case.status for case_id, case in cases.items()} == {
+        "a.B::c": CaseStatus.PASSED,
+        "d": CaseStatus.ERROR,
+        "e": CaseStatus.FAILED,
+        "t/test_x.py::f": CaseStatus.PASSED,
     }
     assert cases["d"].error_type == "IllegalStateException"
 

@@ -1,0 +1,284 @@
+"""The nodes every document workflow has, and the decisions between them. Models are called from here only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentos.documents.approval import ReviewLogEntry
+from agentos.documents.findings import Finding, errors
+from agentos.documents.markdown import parse
+from agentos.documents.revision import RevisionError, apply_patch, is_same_draft
+from agentos.documents.verdict import (
+    InvalidReview,
+    Review,
+    Tier,
+    Verdict,
+    parse_review,
+    review_data,
+    review_model,
+    same_findings,
+    unverified,
+)
+from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
+from agentos.workflows.context import Context, History
+from agentos.workflows.drafting.state import (
+    APPROVED,
+    NEEDS_REVISION,
+    Check,
+    Decision,
+    Draft,
+    DraftingState,
+    DraftingUpdate,
+    Reviewed,
+)
+from agentos.workflows.prompts import as_data
+
+PERSON = "a person"
+_MOST_FINDINGS = 40
+_GRAVEST_FIRST = (Tier.BLOCKING, Tier.HIGH, Tier.SUGGESTION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentKind:
+    """What tells one document workflow from another."""
+
+    workflow: str
+    """The package's name under `agentos.workflows`, and the `{type}` of file names."""
+    label: str
+    """`LLD` makes `LLD-42`."""
+    check: Callable[[DraftingState, Path, Any], tuple[Finding, ...]]
+    """Findings of a draft: state, project, and the previous draft's document or None."""
+
+    def history(self, state: DraftingState, context: Context) -> History:
+        return context.history(f"{self.label}-{state['item_id']}", state["history"])
+
+
+def design(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
+    """The first draft, or a revision of the sections that somebody found fault with."""
+    history = kind.history(state, context)
+    last = state["draft"]
+    text = _revised(kind, state, context, history) if last.round else _first(kind, state, context, history)
+    history.record("draft", text)
+    draft = Draft(text, previous=last.text, round=last.round + 1, drafter=context.settings.models.drafter)
+    return DraftingUpdate(draft=draft, history=history.number)
+
+
+def _first(kind: DocumentKind, state: DraftingState, context: Context, history: History) -> str:
+    prompt = _prompt(kind, context, history, "design", _subject(state))
+    reply = context.generate(
+        prompt, model=context.settings.models.drafter, task=f"{kind.workflow}.draft", data=_data(state, context)
+    )
+    return _without_fence(reply.text)
+
+
+def _prompt(kind: DocumentKind, context: Context, history: History, name: str, values: Mapping[str, str]) -> str:
+    text = context.prompt(kind.workflow, name, **values)
+    history.record(f"prompt-{name}", text)
+    return text
+
+
+def _revised(kind: DocumentKind, state: DraftingState, context: Context, history: History) -> str:
+    """The draft with a model's patch applied. A patch that does not fit is sent back once, then left."""
+    draft = state["draft"].text
+    complaints = as_data("\n".join(complaints_of(state)), "what to change")
+    values = _subject(state) | {"draft": as_data(draft, "the draft"), "complaints": complaints}
+    messages = [{"role": "user", "content": _prompt(kind, context, history, "revise", values)}]
+    for _ in range(2):
+        reply = context.generate(
+            messages,
+            model=context.settings.models.drafter,
+            output_type=_patch_model(),
+            task=f"{kind.workflow}.revise",
+            data=_data(state, context),
+        )
+        patch = {section.heading: section.text for section in reply.output.sections}
+        try:
+            return apply_patch(draft, patch).text
+        except RevisionError as error:
+            messages += [
+                {"role": "assistant", "content": reply.text},
+                {"role": "user", "content": f"The patch cannot be applied: {error} Send the whole patch again."},
+            ]
+    return draft
+
+
+def validate(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
+    """What can be found without a model."""
+    draft = state["draft"]
+    previous = parse(draft.previous) if draft.previous else None
+    found = errors(kind.check(state, context.project_dir, previous))
+    words = tuple(finding.words() for finding in found[:_MOST_FINDINGS])
+    check = Check(
+        errors=words,
+        is_repeated=bool(words) and words == state["check"].errors,
+        is_unchanged=previous is not None and is_same_draft(draft.previous, draft.text),
+    )
+    return DraftingUpdate(check=check)
+
+
+def review(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
+    """A typed verdict. A reviewer that fails or talks nonsense leaves the draft unverified, never approved."""
+    history = kind.history(state, context)
+    reviewer = context.settings.models.reviewer
+    found = _review(kind, state, context, history)
+    history.record("verdict", json.dumps(review_data(found), indent=1))
+    last = state["reviewed"].review
+    entry = ReviewLogEntry(
+        round=state["draft"].round,
+        verdict=found.verdict.value,
+        reviewer=reviewer,
+        summary=found.summary or "; ".join(finding.text for finding in found.findings[:3]),
+    )
+    return DraftingUpdate(
+        reviewed=Reviewed(found, is_repeated=last is not None and same_findings(last, found), reviewer=reviewer),
+        log=[entry],
+        decision=Decision(),
+        history=history.number,
+    )
+
+
+def _review(kind: DocumentKind, state: DraftingState, context: Context, history: History) -> Review:
+    values = _subject(state) | {"draft": as_data(state["draft"].text, "the draft")}
+    prompt = _prompt(kind, context, history, "review", values)
+    try:
+        reply = context.generate(
+            prompt,
+            model=context.settings.models.reviewer,
+            output_type=review_model(),
+            task=f"{kind.workflow}.review",
+            data=_data(state, context),
+        )
+        return parse_review(reply.output.model_dump(mode="json"))
+    except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
+        return unverified(str(error))
+
+
+def take_answer(
+    kind: DocumentKind, state: DraftingState, context: Context, answer: Mapping[str, Any], *, is_final: bool
+) -> DraftingUpdate:
+    """What a person said at a gate, kept with the item's history. Wishes lead to a revision."""
+    wishes = str(answer.get("text", "")).strip() if answer.get("action") == "revise" else ""
+    history = kind.history(state, context)
+    history.record("answer", f"revise: {wishes}\n" if wishes else "approve\n")
+    entry = ReviewLogEntry(
+        round=state["draft"].round,
+        verdict=Verdict.REVISE.value if wishes else Verdict.APPROVE.value,
+        reviewer=PERSON,
+        summary=wishes or "Approved at the gate.",
+    )
+    decision = Decision(wishes, is_approval=is_final and not wishes)
+    return DraftingUpdate(decision=decision, log=[entry], history=history.number)
+
+
+def after_check(state: DraftingState, max_rounds: int) -> str:
+    """`review`, `design` again, or `finalize` when more rounds would not help."""
+    check = state["check"]
+    if check.is_unchanged:
+        return "finalize"
+    if not check.errors:
+        return "review"
+    return "finalize" if check.is_repeated or state["draft"].round >= max_rounds else "design"
+
+
+def after_review(state: DraftingState, max_rounds: int) -> str:
+    """`finalize` when approved or stuck, `design` when a revision may help."""
+    may_help = _last_review(state).verdict is Verdict.REVISE
+    is_stuck = state["reviewed"].is_repeated or state["draft"].round >= max_rounds
+    return "design" if may_help and not is_stuck else "finalize"
+
+
+def _last_review(state: DraftingState) -> Review:
+    return state["reviewed"].review or unverified("nobody reviewed it")
+
+
+def conclusion(state: DraftingState, max_rounds: int) -> tuple[str, str]:
+    """The outcome and, when it is not an approval, why."""
+    check = state["check"]
+    if check.is_unchanged:
+        return NEEDS_REVISION, f"the revision changed nothing: {_without_mark(complaints_of(state))}"
+    is_last = state["draft"].round >= max_rounds
+    if check.errors:
+        why = f"the check fails after {max_rounds} rounds" if is_last else "the check still fails"
+        return NEEDS_REVISION, f"{why}: {check.errors[0]}"
+    found = _last_review(state)
+    if state["decision"].is_approval or found.is_approval:
+        return APPROVED, ""
+    first = _weightiest(found)
+    match found.verdict:
+        case Verdict.UNVERIFIED:
+            return NEEDS_REVISION, f"the review could not be verified: {found.summary or first}"
+        case Verdict.DISCUSS:
+            return NEEDS_REVISION, f"the reviewer wants to discuss: {first or found.summary}"
+        case _:
+            stuck = f"not approved after {state['draft'].round} rounds" if is_last else "two rounds found the same"
+            return NEEDS_REVISION, f"{stuck}: {first or found.summary}"
+
+
+def complaints_of(state: DraftingState) -> list[str]:
+    """What the next revision has to answer: a person's wishes, the check's errors, the reviewer's findings."""
+    wishes, found_errors, found = state["decision"].wishes, state["check"].errors, state["reviewed"].review
+    complaints = [f"[{PERSON}] {wishes}"] if wishes else []
+    complaints += [f"[check] {error}" for error in found_errors]
+    if found and not found_errors:
+        complaints += [f"[{f.tier.value}] {f.section}: {f.text}" for f in found.findings]
+        complaints += [f"[answer] {answer.question}: {answer.answer}" for answer in found.answers]
+    return complaints
+
+
+def _without_mark(complaints: list[str]) -> str:
+    return complaints[0].partition("] ")[2] if complaints else "no complaint is left"
+
+
+def _weightiest(found: Review) -> str:
+    ranked = sorted(found.findings, key=lambda finding: _GRAVEST_FIRST.index(finding.tier))
+    return ranked[0].text if ranked else ""
+
+
+def _subject(state: DraftingState) -> dict[str, str]:
+    return {
+        "item_id": state["item_id"],
+        "title": " ".join(state["title"].split()),
+        "source": as_data(state["source_text"], "the source"),
+        "context": state["digest"],
+    }
+
+
+def _data(state: DraftingState, context: Context) -> dict[str, Any]:
+    """What the offline model knows: it answers from data, not from the prompt."""
+    return {
+        "cwd": str(context.project_dir),
+        **{name: state[name] for name in ("item_id", "title", "source_text")},
+        "draft": state["draft"].text,
+        "wishes": state["decision"].wishes,
+        "complaints": complaints_of(state),
+    }
+
+
+def _without_fence(text: str) -> str:
+    """Models like to wrap a whole document in one code fence."""
+    stripped = text.strip()
+    lines = stripped.splitlines()
+    if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        inner = lines[1:-1]
+        if not any(line.startswith("```") for line in inner[:1]):
+            stripped = "\n".join(inner)
+    return stripped.strip() + "\n"
+
+
+def _patch_model() -> type[Any]:
+    # Pydantic loads with the SDKs; a worker that only drafts never needs it.
+    from pydantic import BaseModel, Field  # noqa: PLC0415
+
+    class PatchedSection(BaseModel):
+        heading: str = Field(description="the heading of the section to replace, as it stands in the draft")
+        text: str = Field(description="the section's new text, without its heading")
+
+    class Patch(BaseModel):
+        sections: list[PatchedSection]
+        note: str = ""
+
+    return Patch
