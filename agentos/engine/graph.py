@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import importlib.util
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -22,6 +23,7 @@ from langgraph.types import Command
 
 from agentos.engine import checkpoints
 from agentos.engine.checkpoints.protocol import ItemCheckpoint
+from agentos.engine.subgraph_nodes import NestedNodes, NestedTask, containers
 from agentos.errors import AgentosError, UsageError
 
 _TRIGGERS = ("branch:to:", "join:")
@@ -125,7 +127,10 @@ class Execution:
     questions: list[Any] = field(default_factory=list)
     """What a parked item asks a person."""
     _in_flight: dict[str, tuple[str, float]] = field(default_factory=dict)
-    _unsaved: list[tuple[str, float]] = field(default_factory=list)
+    _unsaved: list[tuple[str, float, tuple[str, int] | None]] = field(default_factory=list)
+    """Nodes that ended: name, seconds and, inside a subgraph, the step they are saved with."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Nodes of a subgraph may start side by side, each in its thread."""
 
     def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
         """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
@@ -135,25 +140,30 @@ class Execution:
         config = self.checkpoint.config
         if initial_state is None:
             _refuse_lost_nodes(compiled, saver.get_tuple(config))
+        subgraphs = containers(compiled.builder)
+        if subgraphs:
+            nested = NestedNodes(subgraphs, lambda task: self._nested_started(task, announce), self._nested_ended)
+            config = {**config, "callbacks": [nested]}
         options: Any = {"stream_mode": "tasks", "durability": "sync"}
         if _has_async_nodes(compiled.builder):
-            asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce))
+            asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce, subgraphs))
         else:
             for payload in compiled.stream(begin, config, **options):
-                self._take(payload, announce)
+                self._take(payload, announce, subgraphs)
         self._settle()
         snapshot = compiled.get_state(config)
         self.final_state = snapshot.values
         self.is_parked = bool(snapshot.next)
         self.questions = [waiting.value for waiting in snapshot.interrupts]
 
-    async def _run_async(self, stream: Any, announce: Callable[[str], None]) -> None:
+    async def _run_async(self, stream: Any, announce: Callable[[str], None], subgraphs: frozenset[str]) -> None:
         async for payload in stream:
-            self._take(payload, announce)
+            self._take(payload, announce, subgraphs)
 
-    def _take(self, payload: Any, announce: Callable[[str], None]) -> None:
+    def _take(self, payload: Any, announce: Callable[[str], None], subgraphs: frozenset[str]) -> None:
+        if payload["name"] in subgraphs:
+            return
         if "input" in payload:
-            # A step starts only after the one before it is on disk.
             self._settle()
             self.checkpoint.name_task(payload["id"], payload["name"])
             announce(payload["name"])
@@ -161,11 +171,25 @@ class Execution:
         elif payload["id"] in self._in_flight:
             name, started = self._in_flight.pop(payload["id"])
             if not payload.get("error") and not payload.get("interrupts"):
-                self._unsaved.append((name, round(time.monotonic() - started, 6)))
+                self._unsaved.append((name, round(time.monotonic() - started, 6), None))
 
-    def _settle(self) -> None:
-        self.finished += self._unsaved
-        self._unsaved = []
+    def _nested_started(self, task: NestedTask, announce: Callable[[str], None]) -> None:
+        with self._lock:
+            self._settle(under_way=task.step)
+            self.checkpoint.name_task(task.task_id, task.name)
+            announce(task.name)
+            self._in_flight[task.task_id] = (task.name, time.monotonic())
+
+    def _nested_ended(self, task: NestedTask) -> None:
+        with self._lock:
+            name, started = self._in_flight.pop(task.task_id)
+            self._unsaved.append((name, round(time.monotonic() - started, 6), task.step))
+
+    def _settle(self, under_way: tuple[str, int] | None = None) -> None:
+        """A step starts only after the one before it is on disk; one that is under way is not."""
+        kept = [entry for entry in self._unsaved if under_way is not None and entry[2] == under_way]
+        self.finished += [entry[:2] for entry in self._unsaved if entry not in kept]
+        self._unsaved = kept
 
     def collect_finished(self) -> list[tuple[str, float]]:
         collected, self.finished = self.finished, []

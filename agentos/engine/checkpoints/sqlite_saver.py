@@ -84,7 +84,6 @@ class ItemSaver(SqliteSaver):
     def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
         """A finished task of an unfinished step: safe from a kill, synced with its step."""
         channels = {channel for channel, _ in writes}
-        is_nested = bool(config["configurable"].get("checkpoint_ns"))
         is_node = task_path.rpartition(", ")[2] != START
 
         def after(standing: Peek) -> Peek:
@@ -94,7 +93,7 @@ class ItemSaver(SqliteSaver):
             if INTERRUPT in channels and standing.answer is not None:
                 # It has used the answer and asks something else. LangGraph would answer that the same way.
                 return replace(standing, questions=_asked(writes), answer=None)
-            if channels & {ERROR, INTERRUPT} or is_nested:
+            if channels & {ERROR, INTERRUPT}:
                 return standing
             return replace(standing, resumes_after=self.running.get(task_id, standing.resumes_after))
 
