@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langgraph.constants import START
 from langgraph.graph.state import CompiledStateGraph, StateGraph
 
 
@@ -60,9 +61,9 @@ class NestedNodes(BaseCallbackHandler):
 
 
 def _nested_task(tags: Any, metadata: dict[str, Any]) -> NestedTask | None:
-    """None for nodes at the top, and for parts of nodes."""
+    """None for nodes at the top, for parts of nodes, and for LangGraph's own first one."""
     way = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")
-    if len(way) < 2 or not any(tag.startswith("graph:step:") for tag in tags):
+    if len(way) < 2 or metadata["langgraph_node"] == START or not any(tag.startswith("graph:step:") for tag in tags):
         return None
     name = ".".join(part.partition(":")[0] for part in way if ":" in part)
     step = ("|".join(way[:-1]), int(metadata["langgraph_step"]))

@@ -90,6 +90,8 @@ def test_a_killed_pipeline_goes_on_where_it_was(backlog: Backlog) -> None:
         run.wait_for_record("node_started", node=node)
         run.kill(signal.SIGKILL)
         run.process.wait()
+        if node == "LLD.N3_review":
+            assert "LLD.N2_validate" in backlog.command("pipeline", "1", "--dry-run").stdout
 
     finished = pipeline(backlog, "1", *OFFLINE)
 

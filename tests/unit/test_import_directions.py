@@ -312,7 +312,11 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
         m for m in modules() if is_within(m, ("agentos.engine", "agentos.launch", "agentos.workflows.parallel"))
     ]
     users = {m for m in engine if any(top(e.target) == "langgraph" and not e.for_types_only for e in imports_of(m))}
-    assert users == {"agentos.engine.graph", "agentos.engine.checkpoints.sqlite_saver"}
+    assert users == {
+        "agentos.engine.graph",
+        "agentos.engine.subgraph_nodes",
+        "agentos.engine.checkpoints.sqlite_saver",
+    }
 
 
 def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
