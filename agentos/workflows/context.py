@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from agentos import outputs
 from agentos.clock import utc_now
@@ -23,9 +23,6 @@ from agentos.workflows.prompts import render
 ALLOW_UNAPPROVED_VARIABLE: Final = "AGENTOS_ALLOW_UNAPPROVED"
 FILE_VARIABLE: Final = "AGENTOS_FILE_ISSUES"
 REPOSITORY_VARIABLE: Final = "GITHUB_REPOSITORY"
-
-_State = TypeVar("_State")
-_Result = TypeVar("_Result")
 
 
 def _generate(prompt: Any, **options: Any) -> Any:
@@ -101,8 +98,3 @@ def current() -> Context:
         files_issues_in=os.environ.get(REPOSITORY_VARIABLE, "") if is_filing else "",
         leased_variables=leased_variables(os.environ),
     )
-
-
-def with_context(step: Callable[[_State, Context], _Result]) -> Callable[[_State], _Result]:
-    """A node, or a choice between nodes, as LangGraph calls it."""
-    return lambda state: step(state, current())

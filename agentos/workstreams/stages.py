@@ -15,6 +15,7 @@ from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids, text_hash
 from agentos.workflows.implementation.pending import design_item, why_implemented
+from agentos.workflows.pipeline.pending import from_design, from_issue
 from agentos.workflows.registry import WORKFLOWS, Workflow
 from agentos.workstreams.state import Workstream
 
@@ -129,9 +130,9 @@ class _Documents:
             return self._design
         # A run that was cut short goes on with what it began with, even if a design was written meanwhile.
         found = store_for(self._project_dir).peek(ItemRef(route.workflow().name, self._issue.id))
-        issue = replace(self._issue, input={**self._issue.input, "depends_on": list(self._issue.depends_on)})
+        issue = from_issue(self._issue)
         began_with_issue = found is not None and found.input_hash == input_hash(issue.input)
-        return issue if self._design is None or began_with_issue else self._design
+        return issue if self._design is None or began_with_issue else from_design(self._design)
 
     def _read_design(self) -> Item | None:
         for folder in (self._settings.documents.lld_done_dir, self._settings.documents.lld_dir):

@@ -26,7 +26,7 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     issues = find_llds(project_dir, settings, wanted)
     designs = {design.id: design for design in read_designs(project_dir, settings)}
     prefix = branch_prefix(project_dir)
-    items = [_undesigned(item, prefix) for item in issues.items]
+    items = [from_issue(item, prefix) for item in issues.items]
     reasons = dict(issues.reasons)
     skipped = []
     for item_id, reason in issues.skipped:
@@ -35,17 +35,19 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
         if design is None or done:
             skipped.append((item_id, done))
             continue
-        items.append(_designed(design))
+        items.append(from_design(design))
         reasons[item_id] = "designed and approved: starts with its code"
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
     return without_unmet(found, open_work(project_dir, settings), named=wanted.patterns)
 
 
-def _undesigned(issue: Item, prefix: str) -> Item:
+def from_issue(issue: Item, prefix: str = "") -> Item:
+    """An item that begins with its design."""
     later = {"lld_path": "", "lld_text": "", "depends_on": list(issue.depends_on), "branch_prefix": prefix}
     return replace(issue, input={**issue.input, **later})
 
 
-def _designed(design: Item) -> Item:
+def from_design(design: Item) -> Item:
+    """An item whose design is approved: it begins with its code."""
     return replace(design, input={**dict.fromkeys(("source_text", "source_hash", "origin"), ""), **design.input})
