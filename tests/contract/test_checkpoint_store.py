@@ -142,11 +142,11 @@ def test_a_node_finished_in_an_unfinished_step_counts(store: CheckpointStore) ->
     assert sorted(story.ran) == ["first", "left", "right", "right"]
 
 
-def test_nodes_of_subgraphs_are_saved_and_not_named(store: CheckpointStore) -> None:
+def test_nodes_of_subgraphs_are_saved_and_named_by_their_way_from_the_top(store: CheckpointStore) -> None:
     story = Story({"two": fail})
     with pytest.raises(RuntimeError, match="sour"):
         run(store, story.nested())
-    assert peeked(store).resumes_after == "before"
+    assert peeked(store).resumes_after == "inside.one"
     story.deeds = {}
     run(store, story.nested())
     assert story.ran == ["before", "one", "two", "two", "after"]
