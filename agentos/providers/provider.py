@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentos.providers.evidence import Evidence, LearnedLimit
-from agentos.providers.replies import ErrorReply
-
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
+
+    from agentos.providers.evidence import Evidence, LearnedLimit
+    from agentos.providers.replies import ErrorReply
 
 
 @dataclass(frozen=True, slots=True)
