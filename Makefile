@@ -3,17 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check wheel bench clean
 
 $(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
-	touch $@
+	@$(PYTHON) tools/setup_environment.py $(VENV)
+	@touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/agentos demo
+	@$(BIN)/agentos demo
 
+# What .pre-commit-config.yaml runs before every commit.
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -29,9 +28,15 @@ test: $(VENV)/.installed
 test-all: $(VENV)/.installed
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "slow or not slow" tests
 
+# dist/*.whl, and proof that it works where nothing else is installed.
+wheel: $(VENV)/.installed
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) tools/try_wheel.py dist
+
 bench: $(VENV)/.installed
 	$(BIN)/python -m compileall -q agentos
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .demo .bench-venv
+	rm -rf $(VENV) .demo .bench-venv build dist

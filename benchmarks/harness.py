@@ -122,8 +122,14 @@ def has_gnu_parallel() -> bool:
     return True
 
 
+missed: list[str] = []
+"""What did not reach its bar so far."""
+
+
 def verdict(label: str, value: float, bar: float, unit: str = "", *, at_least: bool = False) -> None:
-    """One line: the number, the bar, and whether it holds."""
+    """One line: the number, the bar, and whether it holds. A miss is also noted in `missed`."""
     holds = value >= bar if at_least else value <= bar
+    if not holds:
+        missed.append(label)
     sign = "≥" if at_least else "≤"
     print(f"   {'ok  ' if holds else 'MISS'} {label}: {value:.3g}{unit} (bar: {sign} {bar:g}{unit})", flush=True)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentos.git.worktrees import Repository
-from benchmarks.harness import scratch
+from benchmarks.harness import scratch, verdict
 
 COUNT = 20
 AT_ONCE = 10
@@ -31,7 +31,7 @@ def main() -> None:
         _show("removed", ours[1], plain[1])
         _show("together", sum(ours), sum(plain))
         locks = [error for error in errors if "lock" in error.lower()]
-        print(f"   {'ok  ' if not errors else 'MISS'} errors: {len(errors)}, of them lock errors: {len(locks)}")
+        verdict(f"errors, of them {len(locks)} lock errors", len(errors), 0)
         for error in errors[:3]:
             print(f"        {error}")
 

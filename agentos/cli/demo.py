@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         status = _show(_CODING, project_dir, environment, expected=ExitCode.OK)
     if status == ExitCode.INTERRUPTED:
         return int(status)
-    _say(_NEXT_STEPS.format(project=_shown(project_dir), home=_shown(demo_dir / "home")))
+    _say(_closing_lines(project_dir, demo_dir / "home"))
     return 0
 
 
@@ -93,6 +94,29 @@ def _make_project(demo_dir: Path) -> Path:
     return project_dir
 
 
+def _closing_lines(project_dir: Path, home_dir: Path) -> str:
+    """What to look at next: each command on a line of its own that works when pasted."""
+    project, agentos = shlex.quote(_shown(project_dir)), _program("agentos")
+    at_home = f"AGENTOS_HOME={shlex.quote(_shown(home_dir))} {agentos}"
+    steps = {
+        "A reviewed design, with its approval and history": f"{at_home} show LLD-1 --project {project}",
+        "A branch: code, tests, reports": f"git -C {project} --no-pager show --stat agentos/6",
+        "How the run went": f"{at_home} runs show last",
+        "The check that every design passed, for people and CI": f"{agentos} lint '{project}/docs/lld/active/*.md'",
+        "A key of your own; then run lld-workflow --all --parallel 3 in your repository": (
+            f"{agentos} keys add alpha --provider google"
+        ),
+    }
+    told = "".join(f"\n  {what}:\n    {command}\n" for what, command in steps.items())
+    return f"{_TWO_NEED_REVISION}\nNext steps:\n{told}"
+
+
+def _program(name: str) -> str:
+    """How a shell in this folder finds one of our commands."""
+    path, found = Path(sys.executable).with_name(name), shutil.which(name)
+    return name if found and Path(found).samefile(path) else shlex.quote(_shown(path))
+
+
 def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
@@ -102,13 +126,6 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-_NEXT_STEPS = """
+_TWO_NEED_REVISION = """
 Two designs need revision: their issues leave questions open that only their authors can answer (see exit code 3).
-
-Next steps:
-  less {project}/docs/lld/active/LLD-1.md            a reviewed design, with its approval
-  git -C {project} show agentos/6                   a branch: code, tests, reports
-  AGENTOS_HOME={home} agentos runs show last        how the run went
-  agentos lint '{project}/docs/lld/active/*.md'      the same check, for people and CI
-  agentos keys add NAME --provider google           then: lld-workflow --all --parallel 3 in your own repository
 """

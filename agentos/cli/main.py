@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
-from agentos import __version__
+from agentos.distribution import DISTRIBUTION, clash
 from agentos.errors import AgentosError, ExitCode
 
 COMMANDS = {
@@ -42,7 +42,7 @@ def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> argparse.Argu
         epilog="Exit codes: 0 all done well, 1 some item failed, 2 usage, 3 something needs revision or review, "
         "4 no usable key, 5 budget reached, 75 quota gone, 130 stopped.",
     )
-    parser.add_argument("--version", action="version", version=f"agentos {__version__}")
+    add_version(parser)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="agentos")
     for name, help_text in COMMANDS.items():
         if name in wanted:
@@ -50,6 +50,22 @@ def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> argparse.Argu
         else:
             subparsers.add_parser(name, help=help_text)
     return parser
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+
+
+class _ShowVersion(argparse.Action):
+    """Looks only when asked: finding out what else is installed takes longer than the start of a command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from agentos import __version__  # noqa: PLC0415  another product may have replaced that file
+
+        sys.stdout.write(f"agentos {__version__} ({DISTRIBUTION})\n")
+        if text := clash():
+            _complain(f"{text}\n")
+        parser.exit()
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -84,7 +100,7 @@ def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None
     """A subcommand under a name of its own, as a console script."""
     open_standard_streams()
     parser = argparse.ArgumentParser(prog=name)
-    parser.add_argument("--version", action="version", version=f"agentos {__version__}")
+    add_version(parser)
     add_options(parser)
 
     def run() -> int:
@@ -131,6 +147,11 @@ def _exit_code(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         _complain("\n")
         return int(ExitCode.INTERRUPTED)
+    except ImportError as error:
+        if not (text := clash()):
+            raise
+        _complain(f"agentos: error: {error}. {text}\n")
+        return int(ExitCode.USAGE)
     except SystemExit as end:
         # Help, the version or a usage error: argparse has said what, but perhaps not written it yet.
         if not isinstance(end.code, int | None):

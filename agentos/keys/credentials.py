@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentos.distribution import install_line
 from agentos.errors import UsageError
 from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
 from agentos.keys.groups import KeySpec
@@ -388,5 +389,5 @@ def _keyring() -> Any:
         import keyring  # noqa: PLC0415  an optional dependency, slow to load
         import keyring.errors  # noqa: PLC0415
     except ImportError:
-        raise UsageError("the OS keyring needs its library: pip install 'agentos[keyring]'") from None
+        raise UsageError(f"the OS keyring needs its library: {install_line('keyring')}") from None
     return keyring

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentos.distribution import install_line
 from agentos.errors import AgentosError, UsageError
 from agentos.providers.registry import providers
 
@@ -28,5 +29,4 @@ class ModelNameError(UsageError):
 
 def missing_sdk(provider: str) -> UsageError:
     """A provider whose optional packages are not installed."""
-    extra = providers()[provider].extra
-    return UsageError(f"The SDK for {provider} is not installed: pip install 'agentos[{extra}]'.")
+    return UsageError(f"The SDK for {provider} is not installed: {install_line(providers()[provider].extra)}")

@@ -53,7 +53,7 @@ class Provider:
     rank: int = 100
     """Place in lists; with keys of several providers and no model chosen, the first one's default model is used."""
     extra: str
-    """What to install: `pip install 'agentos[extra]'`."""
+    """What to install: `pip install '.[extra]'` in the clone of AgentOS."""
     key_variables: tuple[str, ...]
     """Environment variables a key is read from when credentials.toml has none of this provider."""
     base_url: str | None = None

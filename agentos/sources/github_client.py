@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from agentos.distribution import install_line
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.sources.github_token import check_api_url, check_token
 from agentos.text.words import one_line
@@ -238,9 +239,7 @@ class GitHubClient(AbstractContextManager["GitHubClient"]):
             try:
                 githubkit = importlib.import_module("githubkit")
             except ImportError as error:
-                raise UsageError(
-                    f"GitHub needs the githubkit package: pip install 'agentos[github]' ({error})."
-                ) from error
+                raise UsageError(f"GitHub needs the githubkit package ({error}): {install_line('github')}") from error
             self._kit = githubkit.GitHub(
                 self._token,
                 base_url=self.base_url,

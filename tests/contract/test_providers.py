@@ -422,7 +422,7 @@ def test_a_missing_sdk_is_a_usage_error_that_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, f"pydantic_ai.providers.{setting.provider}", None)
 
-    with pytest.raises(UsageError, match=rf"pip install 'agentos\[{setting.provider}\]'"):
+    with pytest.raises(UsageError, match=rf"pip install '.*\[{setting.provider}\]"):
         llm.generate("hi", model=setting.model)
 
 

@@ -88,6 +88,7 @@ PURE_MODULES = (
 )
 
 ROOMS = (
+    "distribution",
     "errors",
     "outcomes",
     "events",

@@ -46,7 +46,7 @@ def test_every_extra_can_be_installed_alone_and_with_all() -> None:
 
 def test_the_docs_have_a_line_for_every_provider() -> None:
     page = (ROOT / "docs" / "howto" / "keys.md").read_text()
-    assert [line for line in page.splitlines() if "`agentos[" in line and line.startswith("| ")] == [
+    assert [line for line in page.splitlines() if "`.[" in line and line.startswith("| ")] == [
         _line(provider) for provider in providers().values()
     ]
 
@@ -55,7 +55,7 @@ def _line(provider: Provider) -> str:
     variables = ", ".join(f"`{variable}`" for variable in provider.key_variables)
     cells = (
         provider.name,
-        f"`agentos[{provider.extra}]`",
+        f"`.[{provider.extra}]`",
         variables,
         f"`{provider.default_model}`",
         f"`{provider.check_model}`",

@@ -1,0 +1,58 @@
+"""How the command is installed: hints that work as printed, and the other product of the same name."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from harness import Sandbox
+
+from agentos.distribution import install_line
+
+PROJECT_DIR = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((PROJECT_DIR / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"all", "dev"}))
+def test_a_hint_to_install_an_extra_works_as_printed(extra: str, tmp_path: Path) -> None:
+    # Everything is installed where tests run, so that pip asks no index.
+    done = subprocess.run(
+        ["sh", "-c", install_line(extra)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "already satisfied" in done.stdout
+
+
+def install_other_product(sandbox: Sandbox, **modules: str) -> None:
+    """The metadata of `agentos 0.2.0`, and modules that are in the way of ours."""
+    folder = sandbox.root / "elsewhere"
+    (folder / "agentos-0.2.0.dist-info").mkdir(parents=True)
+    metadata = "Metadata-Version: 2.1\nName: agentos\nVersion: 0.2.0\n"
+    (folder / "agentos-0.2.0.dist-info" / "METADATA").write_text(metadata)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    sandbox.environment["PYTHONPATH"] = str(folder)
+
+
+def test_the_version_says_when_the_other_product_is_installed_too(sandbox: Sandbox) -> None:
+    alone = sandbox.command("--version")
+    install_other_product(sandbox)
+    together = sandbox.command("--version")
+
+    assert (alone.code, alone.stderr) == (0, "")
+    assert together.code == 0
+    assert together.stdout == alone.stdout
+    assert "Another product, agentos 0.2.0, is installed in this environment" in together.stderr
+
+
+def test_a_command_that_cannot_load_says_that_the_other_product_is_in_the_way(sandbox: Sandbox) -> None:
+    install_other_product(sandbox, shtab="raise ImportError('broken')\n")
+
+    done = sandbox.command("completion", "bash")
+
+    assert done.code == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("agentos: error: broken. Another product, agentos 0.2.0, is installed")
