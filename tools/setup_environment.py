@@ -38,7 +38,7 @@ def _install(python: Path) -> tuple[list[str], int]:
             packages += line.startswith("Collecting ")
             if line.startswith("Installing collected"):
                 _say(f"  installing {packages} packages")
-            elif time.monotonic() > told + SECONDS_BETWEEN_LINES:
+            elif line.startswith("Collecting ") and time.monotonic() > told + SECONDS_BETWEEN_LINES:
                 told = time.monotonic()
                 _say(f"  {packages} packages found")
     return lines, process.returncode
