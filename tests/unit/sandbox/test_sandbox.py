@@ -28,6 +28,7 @@ from agentos.sandbox.bubblewrap import (
 BWRAP = pytest.param(Isolation.BWRAP, marks=pytest.mark.needs_bubblewrap, id="bwrap")
 NAMESPACES = pytest.param(Isolation.NAMESPACES, marks=pytest.mark.needs_namespaces, id="unshare")
 WITHOUT_NETWORK = [BWRAP, NAMESPACES]
+IN_A_NEW_SESSION = f"{sys.executable} -c 'import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])'"
 ALL = [*WITHOUT_NETWORK, pytest.param(Isolation.NONE, id="none")]
 
 
@@ -83,8 +84,8 @@ def test_environment_has_no_secret_and_standard_input_is_empty(
 
 @pytest.mark.parametrize("isolation", ALL)
 def test_time_limit_leaves_nothing_running(isolation: Isolation, worktree: Path) -> None:
-    argv = ["sh", "-c", "sleep 600 & setsid sleep 600 & echo $AGENTOS_SANDBOX; sleep 600"]
-    result = Sandbox(worktree, isolation).run(argv, timeout_seconds=2.0)
+    argv = ["sh", "-c", f"sleep 600 & {IN_A_NEW_SESSION} sleep 600 & echo $AGENTOS_SANDBOX; sleep 600"]
+    result = Sandbox(worktree, isolation).run(argv, timeout_seconds=5.0)
     assert result.timed_out
     assert result.exit_code is None
     mark = result.output.strip()
@@ -109,7 +110,8 @@ def test_everything_dies_when_the_starter_is_killed(isolation: Isolation, worktr
     code = f"""
         from pathlib import Path
         from agentos.sandbox.bubblewrap import Isolation, Sandbox
-        argv = ["sh", "-c", "setsid sleep 600 & echo $AGENTOS_SANDBOX > mark.tmp; mv mark.tmp mark; sleep 600"]
+        said = "echo $AGENTOS_SANDBOX > mark.tmp; mv mark.tmp mark"
+        argv = ["sh", "-c", {IN_A_NEW_SESSION!r} + " sleep 600 & " + said + "; sleep 600"]
         Sandbox(Path({str(worktree)!r}), Isolation({isolation.value!r})).run(argv, timeout_seconds=600)
     """
     starter = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
