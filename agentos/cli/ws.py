@@ -212,7 +212,7 @@ def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     found = " (its worktree was there already)" if made.was_there else ""
     slug = made.workstream.slug
     _print([f"{slug}: {made.workstream.branch} in {made.workstream.path}{found}"])
-    _print(f"{slug}: {lease.variable}={lease.value}" for lease in made.leases)
+    _print(f"{slug}: {each.variable}={each.value}" for each in made.reservations)
     return ExitCode.OK
 
 
@@ -252,11 +252,11 @@ def _status(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     overviews = project.overview(slugs)
     entries = project.registry.history()
     histories = {slug: [entry for entry in entries if entry.get("slug") == slug] for slug in slugs}
-    leases = {slug: project.leases.held(slug) for slug in slugs}
+    reservations = {slug: project.reservations.held(slug) for slug in slugs}
     if arguments.json:
         say_json(
             [
-                ws_tables.as_json(each) | ws_tables.more_json(leases[slug], histories[slug])
+                ws_tables.as_json(each) | ws_tables.more_json(reservations[slug], histories[slug])
                 for each in overviews
                 if (slug := each.workstream.slug)
             ]
@@ -264,7 +264,7 @@ def _status(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
         return ExitCode.OK
     for overview in overviews:
         slug = overview.workstream.slug
-        _print(ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], leases[slug]))
+        _print(ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], reservations[slug]))
     return ExitCode.OK
 
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from agentos.cli.texts import say_json
-from agentos.cli.ws_tables import lease_lines
+from agentos.cli.ws_tables import reservation_lines
 from agentos.errors import ExitCode, UsageError
 from agentos.workstreams.commands import ProjectWorkstreams
-from agentos.workstreams.leases import Lease
+from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.state import select_slugs
 
 
@@ -22,17 +22,17 @@ def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
         raise UsageError("name the workstream that is to have it, as in `agentos ws lease SLUG --port WEB_PORT`")
     slugs = select_slugs(arguments.slugs, known)
     for slug in slugs if wants_more else ():
-        project.lease(slug, ports=arguments.ports, names=arguments.names)
-    held = project.leases.held()
+        project.reserve(slug, ports=arguments.ports, names=arguments.names)
+    held = project.reservations.held()
     chosen = [each for each in held if each.slug in slugs] if slugs else held
     if arguments.json:
         say_json([each.as_json() for each in chosen])
     elif len(slugs) == 1:
         _say(f"{each.variable}={each.value}" for each in chosen)
     elif chosen:
-        _say(lease_lines(chosen))
+        _say(reservation_lines(chosen))
     else:
-        sys.stderr.write("No leases. `agentos ws lease SLUG --port WEB_PORT` takes a port.\n")
+        sys.stderr.write("No reservations. `agentos ws lease SLUG --port WEB_PORT` takes a port.\n")
     return ExitCode.OK
 
 
@@ -40,9 +40,9 @@ def release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     """Give back what is named, or everything. What is not held is an error before anything is given back."""
     slugs = select_slugs(arguments.slugs, project.refreshed())
     for slug in slugs:
-        _refuse_unknown(slug, arguments.variables, project.leases.held(slug))
+        _refuse_unknown(slug, arguments.variables, project.reservations.held(slug))
     wanted = arguments.variables or None
-    released = [each for slug in slugs for each in project.leases.release(slug, wanted)]
+    released = [each for slug in slugs for each in project.reservations.release(slug, wanted)]
     if arguments.json:
         say_json([each.as_json() for each in released])
     else:
@@ -50,7 +50,7 @@ def release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     return ExitCode.OK
 
 
-def _refuse_unknown(slug: str, variables: Sequence[str], held: Sequence[Lease]) -> None:
+def _refuse_unknown(slug: str, variables: Sequence[str], held: Sequence[Reservation]) -> None:
     known = [each.variable for each in held]
     unknown = [variable for variable in variables if variable not in known]
     if unknown:

@@ -23,12 +23,11 @@ from agentos.outcomes import PAUSED
 from agentos.reporters.resume_line import resume_line
 from agentos.text.window import window_columns
 from agentos.workstreams import stages
-from agentos.workstreams.batch import Batch, Result
 from agentos.workstreams.commands import ProjectWorkstreams, choose_able
 from agentos.workstreams.registry import this_process
+from agentos.workstreams.run import WorkstreamResult, WorkstreamRun
 from agentos.workstreams.stages import IMPLEMENTATION, Route, choose_route, find_work, graph_items
-from agentos.workstreams.state import Active, Workstream
-from agentos.workstreams.state import Start as StartRequest
+from agentos.workstreams.state import Active, TakeUp, Workstream
 
 if TYPE_CHECKING:
     from agentos.launch import RunRequest
@@ -39,7 +38,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     """`ws run SLUG|GLOB …`."""
     workstreams = project.refreshed()
-    chosen, left = choose_able(workstreams, arguments.slugs, StartRequest("", this_process()))
+    chosen, left = choose_able(workstreams, arguments.slugs, TakeUp("", this_process()))
     sys.stderr.write("".join(f"Warning: left alone: {words}\n" for words in left))
     if not chosen:
         raise UsageError("no workstream to run: see `agentos ws list`")
@@ -96,29 +95,29 @@ def _starter(
         for workstream in chosen:
             if workstream.path is None:
                 project.restore_worktree(workstream)
-        plan = _with_leases(request.plan, project)
+        plan = _with_reservations(request.plan, project)
         slugs = [item.id for item in plan.items]
-        batch = Batch(project.registry, project.repository, slugs, nodes=route.nodes, completes=route.completes)
+        run = WorkstreamRun(project.registry, project.repository, slugs, nodes=route.nodes, completes=route.completes)
         try:
-            exit_code = batch.run(replace(request, plan=plan))
+            exit_code = run.run(replace(request, plan=plan))
         finally:
-            project.end_leases()
-        _tell(arguments, batch.results())
+            project.end_reservations()
+        _tell(arguments, run.results())
         return exit_code
 
     return start
 
 
-def _with_leases(plan: Plan, project: ProjectWorkstreams) -> Plan:
+def _with_reservations(plan: Plan, project: ProjectWorkstreams) -> Plan:
     """Each item with the ports and names of its workstream, also those declared since it was made."""
     items = []
     for item in plan.items:
-        project.lease(item.id)
-        items.append(replace(item, environment={**item.environment, **project.leases.environment(item.id)}))
+        project.reserve(item.id)
+        items.append(replace(item, environment={**item.environment, **project.reservations.environment(item.id)}))
     return replace(plan, items=tuple(items))
 
 
-def _tell(arguments: argparse.Namespace, results: Sequence[Result]) -> None:
+def _tell(arguments: argparse.Namespace, results: Sequence[WorkstreamResult]) -> None:
     if arguments.json:
         sys.stdout.write("".join(json.dumps(result.as_json()) + "\n" for result in results))
         return

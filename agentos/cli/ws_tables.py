@@ -9,9 +9,9 @@ from typing import Any
 from agentos.clock import local_minute
 from agentos.reporters.wording import outcome_words
 from agentos.text.words import duration, one_line
-from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Made, Overview, Proposal
-from agentos.workstreams.leases import Lease
+from agentos.workstreams.reservations import Reservation
+from agentos.workstreams.run import WorkstreamResult
 from agentos.workstreams.state import Failed, Paused, Running, State, Workstream, status_word
 
 _HEADINGS = ("SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE", "LAST EVENT", "TEXT")
@@ -84,7 +84,9 @@ def _event_words(event: str) -> str:
     return _EVENT_WORDS.get(event) or one_line(event.replace("_", " "), 60)
 
 
-def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], leases: Sequence[Lease]) -> list[str]:
+def status_lines(
+    overview: Overview, history: Sequence[Mapping[str, Any]], reservations: Sequence[Reservation]
+) -> list[str]:
     """Everything about one workstream."""
     workstream, losses = overview.workstream, overview.losses
     facts = [
@@ -94,16 +96,16 @@ def status_lines(overview: Overview, history: Sequence[Mapping[str, Any]], lease
         ("worktree", str(workstream.path) if workstream.path else "missing: the next run makes it again"),
         ("size", size_words(overview.size_bytes)),
         ("open work", losses.words() if losses and not losses.is_nothing else ""),
-        ("holds", ", ".join(f"{lease.variable}={lease.value}" for lease in leases)),
+        ("holds", ", ".join(f"{each.variable}={each.value}" for each in reservations)),
         ("text", one_line(workstream.text)),
     ]
     lines = [workstream.slug, *(f"  {name}: {value}" for name, value in facts if value)]
     return [*lines, *(f"  {_history_line(entry)}" for entry in history)]
 
 
-def lease_lines(leases: Sequence[Lease]) -> list[str]:
-    """One lease a line."""
-    rows = [(lease.slug, lease.variable, lease.kind, lease.value) for lease in leases]
+def reservation_lines(reservations: Sequence[Reservation]) -> list[str]:
+    """One reservation per line."""
+    rows = [(each.slug, each.variable, each.kind, each.value) for each in reservations]
     return fitted([("SLUG", "VARIABLE", "KIND", "VALUE"), *rows], 1_000_000)
 
 
@@ -123,12 +125,12 @@ def _history_line(entry: Mapping[str, Any]) -> str:
     return f"{when} {_event_words(str(entry.get('event')))}: {states}{f' ({detail})' if detail else ''}"
 
 
-def result_lines(results: Sequence[Result], columns: int) -> list[str]:
+def result_lines(results: Sequence[WorkstreamResult], columns: int) -> list[str]:
     """What came of each workstream of a run."""
     return fitted([_RESULT_HEADINGS, *(_result_row(result) for result in results)], columns, _RESULT_EXPENDABLE)
 
 
-def _result_row(result: Result) -> tuple[str, ...]:
+def _result_row(result: WorkstreamResult) -> tuple[str, ...]:
     return (
         result.slug,
         outcome_words(result.outcome),
@@ -170,9 +172,9 @@ def as_json(overview: Overview) -> dict[str, Any]:
     }
 
 
-def more_json(leases: Sequence[Lease], history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def more_json(reservations: Sequence[Reservation], history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `status` adds to `as_json`."""
-    return {"leases": _leases_json(leases), "history": list(history)}
+    return {"leases": _reservations_json(reservations), "history": list(history)}
 
 
 def made_json(made: Made) -> dict[str, Any]:
@@ -180,7 +182,7 @@ def made_json(made: Made) -> dict[str, Any]:
     provided = [{"path": each.path, "problem": each.problem} for each in made.provided]
     return {
         **as_json(Overview(made.workstream)),
-        "leases": _leases_json(made.leases),
+        "leases": _reservations_json(made.reservations),
         "provided": provided,
         "was_there": made.was_there,
     }
@@ -190,8 +192,8 @@ def state_json(state: State) -> dict[str, Any]:
     return {"state": status_word(state), **_state_details(state)}
 
 
-def _leases_json(leases: Sequence[Lease]) -> dict[str, Any]:
-    return {lease.variable: lease.as_json()["value"] for lease in leases}
+def _reservations_json(reservations: Sequence[Reservation]) -> dict[str, Any]:
+    return {each.variable: each.as_json()["value"] for each in reservations}
 
 
 def _state_details(state: State) -> dict[str, Any]:

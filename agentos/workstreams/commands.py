@@ -26,8 +26,8 @@ from agentos.settings import Settings
 from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.branch import folder_of, seen_from_top
 from agentos.workflows.implementation.records import record_path
-from agentos.workstreams.leases import Lease, WorkstreamLeases, check_variable
 from agentos.workstreams.registry import Registry, refuse_taken
+from agentos.workstreams.reservations import Reservation, Reservations, check_variable
 from agentos.workstreams.state import (
     Completed,
     InvalidTransitionError,
@@ -48,7 +48,7 @@ class Made:
 
     workstream: Workstream
     provided: tuple[ProvidedFile, ...]
-    leases: tuple[Lease, ...]
+    reservations: tuple[Reservation, ...]
     was_there: bool
     """Its worktree was there already, made by hand or by a command that was cut short."""
 
@@ -109,20 +109,20 @@ class ProjectWorkstreams:
     def refreshed(self) -> Mapping[str, Workstream]:
         """All workstreams, after the registry has learnt from git and from the process table."""
         self.registry.reconcile(self.repository)
-        self.end_leases()
+        self.end_reservations()
         return self.registry.workstreams()
 
     @property
-    def leases(self) -> WorkstreamLeases:
+    def reservations(self) -> Reservations:
         """What the workstreams of this project hold."""
-        return WorkstreamLeases(self.repository.project_dir)
+        return Reservations(self.repository.project_dir)
 
-    def end_leases(self) -> None:
-        """A lease lasts as long as somebody can use it: not for completed ones, nor without a worktree."""
-        # Leases that cannot be read are told of where somebody asks for them; all the rest goes on without.
+    def end_reservations(self) -> None:
+        """A reservation lasts as long as somebody can use it: not for completed ones, nor without a worktree."""
+        # Reservations that cannot be read are told of where somebody asks for them; all the rest goes on without.
         with contextlib.suppress(UsageError):
-            self.leases.release_all_but(
-                lambda: {slug for slug, each in self.registry.workstreams().items() if not _why_no_lease(each)}
+            self.reservations.release_all_but(
+                lambda: {slug for slug, each in self.registry.workstreams().items() if not _why_no_reservation(each)}
             )
 
     def new(self, slug: str, text: str, *, base: str = "HEAD", copy: Sequence[str] = ()) -> Made:
@@ -132,7 +132,7 @@ class ProjectWorkstreams:
             raise UsageError(f"workstream {slug} needs a text: say what is to be done")
         if len(text) > LONGEST_TEXT:
             raise UsageError(f"the text of {slug} has {len(text)} characters, at most {LONGEST_TEXT}: shorten it")
-        self._lease_variables()
+        self._reserved_variables()
         refuse_taken(slug, self.refreshed())
         wanted = self._seen_from_top((*self.settings.workstreams.copy, *copy))
         created = self.repository.create(slug, base=base, files=wanted)
@@ -142,21 +142,24 @@ class ProjectWorkstreams:
             provided += provide_files(self.repository.project_dir, worktree.path, worktree.git(), linked, link=True)
         with self.registry.change() as changes:
             workstream = changes.add(slug, text, path=worktree.path, base=created.origin.base)
-        return Made(workstream, provided, self.lease(slug), created.was_there)
+        return Made(workstream, provided, self.reserve(slug), created.was_there)
 
-    def lease(self, slug: str, *, ports: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[Lease, ...]:
+    def reserve(self, slug: str, *, ports: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[Reservation, ...]:
         """Ports and names for these variables and those that the project's settings declare; held ones stay.
 
         UsageError when the workstream cannot hold any, or nothing is left.
         """
-        ports, names = self._lease_variables(ports, names)
-        reason = _why_no_lease(self.registry.workstreams()[slug])
+        ports, names = self._reserved_variables(ports, names)
+        reason = _why_no_reservation(self.registry.workstreams()[slug])
         if reason and (ports or names):
             raise UsageError(f"{slug} cannot hold ports or names: {reason}")
-        leases = self.leases
-        return (*(leases.port(slug, each) for each in ports), *(leases.name(slug, each) for each in names))
+        held = self.reservations
+        return (
+            *(held.port(slug, each) for each in ports),
+            *(held.name(slug, each) for each in names),
+        )
 
-    def _lease_variables(
+    def _reserved_variables(
         self, ports: Sequence[str] = (), names: Sequence[str] = ()
     ) -> tuple[Sequence[str], Sequence[str]]:
         declared = self.settings.workstreams
@@ -188,7 +191,7 @@ class ProjectWorkstreams:
         """Move all of them on, or none: InvalidTransitionError names the first that cannot."""
         with self.registry.change() as changes:
             changed = tuple(changes.apply(slug, request) for slug in slugs)
-        self.end_leases()
+        self.end_reservations()
         return changed
 
     def overview(self, slugs: Sequence[str], *, with_size: bool = True) -> tuple[Overview, ...]:
@@ -217,7 +220,7 @@ class ProjectWorkstreams:
         return Overview(workstream, ahead, behind, size, worktree.head, losses, worktree.lock_reason)
 
     def remove(self, slug: str, *, force: bool = False) -> Removed:
-        """Worktree, branch, checkpoints and leases. Refused with what would be lost, unless `force`."""
+        """Worktree, branch, checkpoints and reservations. Refused with what would be lost, unless `force`."""
         (slug,) = select_slugs([slug], known := self.registry.workstreams())
         workstream = known[slug]
         if isinstance(workstream.state, Running):
@@ -229,7 +232,7 @@ class ProjectWorkstreams:
         with self.registry.change() as changes:
             changes.drop(slug)
         self._forget_runs(slug)
-        self.end_leases()
+        self.end_reservations()
         return Removed(slug, workstream.branch, tip, losses)
 
     def _forget_runs(self, slug: str) -> None:
@@ -277,7 +280,7 @@ class ProjectWorkstreams:
         return origin is not None and worktree.head != origin.commit
 
 
-def _why_no_lease(workstream: Workstream) -> str:
+def _why_no_reservation(workstream: Workstream) -> str:
     if isinstance(workstream.state, Completed):
         return "it is completed"
     return "its worktree is missing; the next run makes it again" if workstream.path is None else ""

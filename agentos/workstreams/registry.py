@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,15 +19,27 @@ from agentos.paths import workstreams_dir
 from agentos.processes import host
 from agentos.workstreams.state import (
     Active,
+    Adopted,
+    Complete,
     Completed,
+    Fail,
     Failed,
     Finding,
+    Gone,
+    Moved,
     Owner,
+    OwnerDead,
+    Pause,
     Paused,
+    ReachPause,
+    Release,
     Request,
+    Resume,
     Running,
     State,
+    TakeUp,
     Workstream,
+    WorktreeMissing,
     healed,
     next_state,
     reconcile,
@@ -37,6 +48,21 @@ from agentos.workstreams.state import (
 )
 
 _VERSION: Final = 1
+_EVENT_NAMES: Final[Mapping[type[Request | Finding], str]] = {
+    TakeUp: "start",
+    Pause: "pause",
+    ReachPause: "reach_pause",
+    Resume: "resume",
+    Release: "release",
+    Complete: "complete",
+    Fail: "fail",
+    Moved: "moved",
+    WorktreeMissing: "worktree_missing",
+    Gone: "gone",
+    Adopted: "adopted",
+    OwnerDead: "owner_dead",
+}
+"""What changes a workstream, as `history.jsonl` and `ws status --json` call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +156,7 @@ def refuse_taken(slug: str, workstreams: Mapping[str, Workstream]) -> None:
 
 
 def _event_name(change: Request | Finding) -> str:
-    """`ReachPause` is `reach_pause` on disk."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(change).__name__).lower()
+    return _EVENT_NAMES[type(change)]
 
 
 def _detail(request: Request) -> str:

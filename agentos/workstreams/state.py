@@ -64,7 +64,7 @@ State: TypeAlias = Active | Running | Paused | Completed | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class TakeUp:
     """A run takes it up."""
 
     run_id: str
@@ -111,7 +111,7 @@ class Fail:
     reason: str
 
 
-Request: TypeAlias = Start | Pause | ReachPause | Resume | Release | Complete | Fail
+Request: TypeAlias = TakeUp | Pause | ReachPause | Resume | Release | Complete | Fail
 
 
 class InvalidTransitionError(UsageError):
@@ -126,7 +126,7 @@ def status_word(state: State) -> str:
 def next_state(slug: str, state: State, request: Request) -> State:
     """The state after `request`, or InvalidTransitionError with what to do instead."""
     match state, request:
-        case ((Active() | Failed()), Start(run_id=run_id, owner=owner)):
+        case ((Active() | Failed()), TakeUp(run_id=run_id, owner=owner)):
             return Running(run_id, owner)
         case Running(run_id=run_id), (ReachPause() | Release() | Fail()) if request.run_id == run_id:
             return _after_run(state, request)
@@ -158,7 +158,7 @@ def _after_run(state: Running, request: ReachPause | Release | Fail) -> State:
 
 
 def _wish(request: Request) -> str:
-    return {Start: "run", ReachPause: "pause", Release: "be let go", Fail: "fail"}.get(
+    return {TakeUp: "run", ReachPause: "pause", Release: "be let go", Fail: "fail"}.get(
         type(request), type(request).__name__.lower()
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from workshop import Workshop, workshop
 
-from agentos.workstreams.leases import WorkstreamLeases
+from agentos.workstreams.reservations import Reservations
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def held(shop: Workshop) -> dict[str, dict[str, str]]:
     """Variable to value, by slug, as any command would see it now."""
     shop.states()
     found: dict[str, dict[str, str]] = {}
-    for lease in WorkstreamLeases(shop.project).held():
-        found.setdefault(lease.slug, {})[lease.variable] = lease.value
+    for each in Reservations(shop.project).held():
+        found.setdefault(each.slug, {})[each.variable] = each.value
     return found
 
 
@@ -35,7 +35,7 @@ def declare(shop: Workshop, text: str) -> None:
 
 def test_ports_and_names_are_taken_listed_and_given_back(shop: Workshop) -> None:
     shop.make(a="x", b="x")
-    assert "No leases" in shop.ws("lease").stderr
+    assert "No reservations" in shop.ws("lease").stderr
     taken = shop.ws("lease", "a", "--port", "WEB_PORT", "--name", "TEST_DB")
     assert taken.code == 0
     port = held(shop)["a"]["WEB_PORT"]
@@ -64,8 +64,8 @@ def test_mistakes_are_told_and_take_nothing(shop: Workshop) -> None:
     words_of = {
         "lease --port X": "name the workstream",
         "lease nope --port": "no workstream 'nope'",
-        "lease a --port OK_PORT --port not-a-name": "'not-a-name' cannot name a lease",
-        "lease a --name PATH": "PATH cannot name a lease",
+        "lease a --port OK_PORT --port not-a-name": "'not-a-name' cannot name a reservation",
+        "lease a --name PATH": "PATH cannot name a reservation",
         "lease done --port": "done cannot hold ports or names: it is completed",
         "release": "the following arguments are required: SLUG",
         "release a WEB": "a does not hold WEB: it holds nothing",
@@ -120,11 +120,11 @@ def test_declared_ones_come_with_the_workstream_and_reach_its_runs(shop: Worksho
 def test_a_declaration_that_makes_no_sense_is_told_before_anything_is_made(shop: Workshop) -> None:
     declare(shop, 'ports = ["web port"]')
     refused = shop.ws("new", "a", "x")
-    assert (refused.code, "'web port' cannot name a lease" in refused.stderr) == (2, True)
+    assert (refused.code, "'web port' cannot name a reservation" in refused.stderr) == (2, True)
     assert shop.states() == {}
 
 
-def test_leases_end_with_their_workstream_however_it_ends(shop: Workshop) -> None:
+def test_reservations_end_with_their_workstream_however_it_ends(shop: Workshop) -> None:
     declare(shop, 'ports = ["PORT"]')
     shop.make(removed="x", completed="x", deleted="x", gone="x", stays="x")
     assert len(held(shop)) == 5

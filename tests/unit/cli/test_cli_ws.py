@@ -12,9 +12,9 @@ from agentos.cli.repl import completions
 from agentos.errors import ExitCode
 from agentos.git.unsaved_work import Losses
 from agentos.outcomes import NEEDS_REVISION
-from agentos.workstreams.batch import Result
 from agentos.workstreams.commands import Overview, Proposal
-from agentos.workstreams.leases import Lease
+from agentos.workstreams.reservations import Reservation
+from agentos.workstreams.run import WorkstreamResult
 from agentos.workstreams.state import Active, Completed, Failed, Owner, Paused, Running, State, Workstream
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -95,7 +95,7 @@ def test_every_state_has_its_words(state: State, word: str, in_full: str, detail
 
 def test_status_tells_open_work_leases_and_history() -> None:
     losses = Losses(("notes.txt",), 2, None, "main")
-    lease = Lease("/p", "a", "WEB_PORT", "port", "20001")
+    lease = Reservation("/p", "a", "WEB_PORT", "port", "20001")
     history = [
         {"time": NOW.isoformat(), "event": "created", "from": None, "to": "active", "detail": "do it"},
         {"time": "damaged", "event": "start", "from": "active", "to": "running", "detail": ""},
@@ -118,7 +118,7 @@ def test_the_dashboard_shows_where_running_and_paused_ones_are() -> None:
 
 
 def test_results_name_status_time_and_reason() -> None:
-    result = Result(
+    result = WorkstreamResult(
         slug="a",
         outcome=NEEDS_REVISION,
         exit_code=ExitCode.NEEDS_ATTENTION,

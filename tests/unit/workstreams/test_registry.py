@@ -33,7 +33,7 @@ from agentos.workstreams.state import (
     Paused,
     ReachPause,
     Running,
-    Start,
+    TakeUp,
     WorktreeMissing,
 )
 
@@ -56,7 +56,7 @@ def test_every_state_survives_a_restart(registry: Registry, project: Path) -> No
     add(registry, "a", "b", "c", "d", "e")
     with registry.change() as changes:
         for slug in "bcde":
-            changes.apply(slug, Start("run1", this_process()))
+            changes.apply(slug, TakeUp("run1", this_process()))
         changes.apply("b", Pause())
         changes.apply("c", ReachPause("run1", "N4_implement"))
         changes.apply("d", Fail("run1", "it broke"))
@@ -76,7 +76,7 @@ def test_every_state_survives_a_restart(registry: Registry, project: Path) -> No
 def test_history_has_every_transition_in_order(registry: Registry) -> None:
     add(registry, "a")
     with registry.change() as changes:
-        changes.apply("a", Start("run1", this_process()))
+        changes.apply("a", TakeUp("run1", this_process()))
         changes.apply("a", Fail("run1", "it broke"))
     with registry.change() as changes:
         changes.drop("a")
@@ -170,7 +170,7 @@ def test_reconcile_agrees_with_a_real_repository(
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
     with registry.change() as changes:
-        changes.apply("stuck", Start("run1", Owner(ended.pid, "1")))
+        changes.apply("stuck", TakeUp("run1", Owner(ended.pid, "1")))
     shutil.rmtree(repository.path_for("missing"))
     repository.remove("gone", delete_branch=True)
     git(project, "worktree", "add", "--quiet", "-b", "agentos/by-hand", str(tmp_path / "by-hand"))

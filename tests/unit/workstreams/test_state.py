@@ -31,8 +31,8 @@ from agentos.workstreams.state import (
     Request,
     Resume,
     Running,
-    Start,
     State,
+    TakeUp,
     Workstream,
     WorktreeMissing,
     healed,
@@ -50,8 +50,8 @@ RUNNING = Running("run1", ME)
 @pytest.mark.parametrize(
     ("state", "request_", "expected"),
     [
-        (Active(), Start("run1", ME), RUNNING),
-        (Failed("x"), Start("run1", ME), RUNNING),
+        (Active(), TakeUp("run1", ME), RUNNING),
+        (Failed("x"), TakeUp("run1", ME), RUNNING),
         (RUNNING, Pause(), Running("run1", ME, pause_requested=True)),
         (Running("run1", ME, pause_requested=True), Resume(), RUNNING),
         (RUNNING, ReachPause("run1", "N3_verify_red"), Paused("N3_verify_red")),
@@ -73,11 +73,11 @@ def test_allowed_transitions(state: State, request_: Request, expected: State) -
 @pytest.mark.parametrize(
     ("state", "request_", "words"),
     [
-        (RUNNING, Start("run2", ME), "a cannot run: run run1 works on it"),
+        (RUNNING, TakeUp("run2", ME), "a cannot run: run run1 works on it"),
         (RUNNING, Complete(), "a cannot complete: run run1 works on it"),
         (RUNNING, Fail("run2", "late"), "a cannot fail"),
-        (Paused(), Start("run1", ME), "resume it first"),
-        (Completed(), Start("run1", ME), "make a new workstream"),
+        (Paused(), TakeUp("run1", ME), "resume it first"),
+        (Completed(), TakeUp("run1", ME), "make a new workstream"),
         (Active(), Release("run1"), "a cannot be let go: no run works on it"),
     ],
 )
@@ -87,7 +87,7 @@ def test_refused_transitions_say_what_to_do(state: State, request_: Request, wor
 
 
 REQUESTS: st.SearchStrategy[Request] = st.one_of(
-    st.builds(Start, st.sampled_from(["run1", "run2"]), st.just(ME)),
+    st.builds(TakeUp, st.sampled_from(["run1", "run2"]), st.just(ME)),
     st.just(Pause()),
     st.just(Resume()),
     st.builds(ReachPause, st.sampled_from(["run1", "run2"]), st.just("N1")),

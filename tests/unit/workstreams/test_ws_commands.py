@@ -12,11 +12,12 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.git.worktrees import WouldLoseWorkError
+from agentos.paths import reservations_path
 from agentos.settings import Settings, Workstreams, load_settings
 from agentos.workstreams.commands import LONGEST_TEXT, ProjectWorkstreams, choose_able
-from agentos.workstreams.leases import WorkstreamLeases
 from agentos.workstreams.registry import this_process
-from agentos.workstreams.state import Active, Complete, InvalidTransitionError, Pause, Running, Start, select_slugs
+from agentos.workstreams.reservations import Reservations
+from agentos.workstreams.state import Active, Complete, InvalidTransitionError, Pause, Running, TakeUp, select_slugs
 
 GitCommand = Callable[..., str]
 
@@ -85,7 +86,7 @@ def test_all_are_changed_or_none(streams: ProjectWorkstreams) -> None:
 
 def test_removing_gives_back_leases_and_checkpoints(streams: ProjectWorkstreams, project: Path) -> None:
     streams.new("a", "x")
-    leases = WorkstreamLeases(project)
+    leases = Reservations(project)
     leases.name("a", "TEST_DB")
     store, kept = store_for(streams.project_dir), ItemRef("lld", "x_workflow_a")
     for ref in (kept, ItemRef("lld", "a"), ItemRef("flows-mine", "a")):
@@ -130,7 +131,7 @@ def test_cleanup_keeps_what_runs_and_what_is_not_finished(
         streams.new(slug, "x")
         commit(git, path_of(streams, slug), f"{slug}.txt")
         git(project, "merge", "--quiet", f"agentos/{slug}")
-    streams.apply(["running"], Start("run1", this_process()))
+    streams.apply(["running"], TakeUp("run1", this_process()))
     store_for(streams.project_dir).open(ItemRef("lld", "unfinished")).close()
     git(project, "checkout", "--quiet", "--detach")
     reasons = {each.slug: (each.is_safe, each.reason) for each in streams.proposals()}
@@ -146,7 +147,7 @@ def test_a_glob_leaves_out_what_cannot_run_and_a_name_does_not(streams: ProjectW
         streams.new(slug, "x")
     streams.apply(["wb"], Pause())
     known = streams.refreshed()
-    start = Start("run2", this_process())
+    start = TakeUp("run2", this_process())
     assert choose_able(known, ["w*"], start) == (["wa"], ["wb cannot run: it is paused; resume it first"])
     with pytest.raises(InvalidTransitionError):
         choose_able(known, ["w*", "wb"], start)
@@ -174,8 +175,8 @@ def test_a_base_that_is_gone_is_replaced_by_the_commit_it_was(
 
 def test_a_removal_is_whole_even_when_leases_cannot_be_read(streams: ProjectWorkstreams, project: Path) -> None:
     streams.new("a", "x")
-    streams.lease("a", ports=["PORT"])
-    streams.leases._path.write_text("{")
+    streams.reserve("a", ports=["PORT"])
+    reservations_path().write_text("{")
     store_for(streams.project_dir).open(ItemRef("lld", "a")).close()
     streams.remove("a")
     assert (store_for(streams.project_dir).items(), dict(streams.refreshed())) == ([], {})

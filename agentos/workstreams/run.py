@@ -24,7 +24,7 @@ from agentos.workstreams.state import (
     Release,
     Request,
     Running,
-    Start,
+    TakeUp,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class WorkstreamResult:
     """How one workstream fared in a run."""
 
     slug: str
@@ -73,7 +73,7 @@ class Result:
         }
 
 
-class Batch:
+class WorkstreamRun:
     """The workstreams of one run. All of it happens on the run's own loop; the registry's lock guards the states."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Batch:
         self._nodes = frozenset(nodes)
         self._completes = completes
         self._launcher: Launcher | None = None
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, WorkstreamResult] = {}
         self._refused: dict[str, str] = {}
         """Workstreams that somebody paused, completed or took between our plan and their turn, and why."""
         self._held_before: dict[str, str] = {}
@@ -114,9 +114,9 @@ class Batch:
         finally:
             self._let_go()
 
-    def results(self) -> tuple[Result, ...]:
+    def results(self) -> tuple[WorkstreamResult, ...]:
         """One for each workstream, in the order they were given."""
-        return tuple(self._with_head(self._results.get(slug) or Result(slug=slug)) for slug in self._slugs)
+        return tuple(self._with_head(self._results.get(slug) or WorkstreamResult(slug=slug)) for slug in self._slugs)
 
     def hold(self, slug: str, node: str) -> str:
         """Why a node must not start: asked by the engine before each one."""
@@ -140,9 +140,9 @@ class Batch:
     def _note_start(self, slug: str) -> None:
         if slug in self._results:
             return
-        self._results[slug] = Result(slug=slug, started=datetime.now(UTC))
+        self._results[slug] = WorkstreamResult(slug=slug, started=datetime.now(UTC))
         try:
-            self._move(slug, Start(self.run_id, this_process()))
+            self._move(slug, TakeUp(self.run_id, this_process()))
         except InvalidTransitionError as obstacle:
             self._refused[slug] = str(obstacle)
 
@@ -151,7 +151,7 @@ class Batch:
             self._note_start(ended.item_id)  # A worker may fail before it has opened its item.
         known = self._results.get(ended.item_id)
         exit_code = item_exit_code(ended.outcome, ended.cause)
-        self._results[ended.item_id] = Result(
+        self._results[ended.item_id] = WorkstreamResult(
             slug=ended.item_id,
             outcome=ended.outcome,
             exit_code=exit_code,
@@ -215,7 +215,7 @@ class Batch:
                 self._results[slug] = replace(result, exit_code=ExitCode.OK)
         return exit_code if any(result.exit_code for result in self._results.values()) else ExitCode.OK
 
-    def _with_head(self, result: Result) -> Result:
+    def _with_head(self, result: WorkstreamResult) -> WorkstreamResult:
         branch = branch_of(result.slug)
         with suppress(AgentosError):
             result = replace(result, head=self._repository.git.resolve(f"refs/heads/{branch}") or "")

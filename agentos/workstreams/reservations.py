@@ -1,4 +1,4 @@
-"""Ports and names that workstreams need for themselves, leased across all projects of this home."""
+"""Ports and names that workstreams need for themselves, reserved across all projects of this home."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DEFAULT_PORTS: Final = range(20_000, 21_000)
 PORT: Final = "port"
 NAME: Final = "name"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-# A lease must not change how other programs work, nor look like a secret: those are kept from model-written code.
-_NOT_FOR_LEASES: Final = re.compile(
+# A reservation must not change how other programs work, nor look like a secret, kept from model-written code.
+_NOT_FOR_RESERVATIONS: Final = re.compile(
     r"(?:AGENTOS|GIT|LD|PYTHON).*|PATH|HOME|SHELL|IFS|ENV|.*(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH_SOCK|COOKIE).*",
     re.IGNORECASE,
 )
@@ -33,7 +33,7 @@ _MOST_NAMESAKES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Reservation:
     """Something one workstream has for itself, under the name of an environment variable."""
 
     project: str
@@ -50,97 +50,97 @@ class Lease:
         return {"slug": self.slug, "variable": self.variable, "kind": self.kind, "value": value}
 
 
-class WorkstreamLeases:
+class Reservations:
     """What the workstreams of one project hold. Nobody of any project of this home gets what another one holds."""
 
     def __init__(self, project_dir: Path) -> None:
         self._project = str(project_dir.resolve())
         self._path = reservations_path()
 
-    def port(self, slug: str, variable: str, *, ports: range = DEFAULT_PORTS) -> Lease:
+    def port(self, slug: str, variable: str, *, ports: range = DEFAULT_PORTS) -> Reservation:
         """A port nobody else holds or listens on; the same one when asked again. UsageError if none is left."""
-        return self._lease(slug, variable, PORT, (str(port) for port in ports), lambda port: _is_free(int(port)))
+        return self._reserve(slug, variable, PORT, (str(port) for port in ports), lambda port: _is_free(int(port)))
 
-    def name(self, slug: str, variable: str) -> Lease:
+    def name(self, slug: str, variable: str) -> Reservation:
         """A name nobody else holds, such as a database's: `test_db_issue_12`, with a number if that is taken."""
         stem = f"{variable}_{slug}".lower().replace("-", "_")
         names = (_numbered(stem, number) for number in range(1, _MOST_NAMESAKES))
-        return self._lease(slug, variable, NAME, names, lambda _: True)
+        return self._reserve(slug, variable, NAME, names, lambda _: True)
 
-    def held(self, slug: str | None = None) -> tuple[Lease, ...]:
+    def held(self, slug: str | None = None) -> tuple[Reservation, ...]:
         """What the project holds, or one workstream of it; by slug and variable."""
-        found = [lease for lease in _read(self._path) if lease.project == self._project]
-        return tuple(sorted(_of(found, slug), key=lambda lease: (lease.slug, lease.variable)))
+        found = [reservation for reservation in _read(self._path) if reservation.project == self._project]
+        return tuple(sorted(_of(found, slug), key=lambda each: (each.slug, each.variable)))
 
     def environment(self, slug: str) -> dict[str, str]:
-        """A workstream's leases as its runs get them."""
-        variables = {lease.variable: lease.value for lease in self.held(slug)}
+        """A workstream's reservations as its runs get them."""
+        variables = {reservation.variable: reservation.value for reservation in self.held(slug)}
         return {**variables, LIST_VARIABLE: ",".join(variables)} if variables else {}
 
-    def release(self, slug: str, variables: Collection[str] | None = None) -> tuple[Lease, ...]:
+    def release(self, slug: str, variables: Collection[str] | None = None) -> tuple[Reservation, ...]:
         """Give back what a workstream holds, everything unless `variables` are named. Returns what was given back."""
-        return self._drop(lambda lease: lease.slug == slug and (variables is None or lease.variable in variables))
+        return self._drop(lambda each: each.slug == slug and (variables is None or each.variable in variables))
 
-    def release_all_but(self, living: Callable[[], Collection[str]]) -> tuple[Lease, ...]:
+    def release_all_but(self, living: Callable[[], Collection[str]]) -> tuple[Reservation, ...]:
         """Give back what workstreams hold that are no more.
 
-        `living` is asked under the lock: whoever leases something has registered its workstream before.
+        `living` is asked under the lock: whoever reserves something has registered its workstream before.
         """
         if not self.held():
             return ()
         with self._changing() as held:
             slugs = living()
-            return _take_out(held, lambda lease: lease.project == self._project and lease.slug not in slugs)
+            return _take_out(held, lambda each: each.project == self._project and each.slug not in slugs)
 
-    def _drop(self, is_unwanted: Callable[[Lease], bool]) -> tuple[Lease, ...]:
+    def _drop(self, is_unwanted: Callable[[Reservation], bool]) -> tuple[Reservation, ...]:
         with self._changing() as held:
-            return _take_out(held, lambda lease: lease.project == self._project and is_unwanted(lease))
+            return _take_out(held, lambda each: each.project == self._project and is_unwanted(each))
 
-    def _lease(
+    def _reserve(
         self, slug: str, variable: str, kind: str, values: Iterable[str], is_usable: Callable[[str], bool]
-    ) -> Lease:
+    ) -> Reservation:
         slug = sanitize_identifier(slug)
         check_variable(variable)
         with self._changing() as held:
-            for lease in held:
-                if (lease.project, lease.slug, lease.variable) == (self._project, slug, variable):
-                    if lease.kind != kind:
-                        raise UsageError(f"{variable} of {slug} is a {lease.kind} already: release it first")
-                    return lease
+            for reservation in held:
+                if (reservation.project, reservation.slug, reservation.variable) == (self._project, slug, variable):
+                    if reservation.kind != kind:
+                        raise UsageError(f"{variable} of {slug} is a {reservation.kind} already: release it first")
+                    return reservation
             # A project that was deleted cannot give back what it held.
-            _take_out(held, lambda lease: not Path(lease.project).is_dir())
-            taken = {lease.value for lease in held if lease.kind == kind}
+            _take_out(held, lambda each: not Path(each.project).is_dir())
+            taken = {reservation.value for reservation in held if reservation.kind == kind}
             for value in values:
                 if value not in taken and is_usable(value):
-                    held.append(Lease(self._project, slug, variable, kind, value))
+                    held.append(Reservation(self._project, slug, variable, kind, value))
                     return held[-1]
         raise UsageError(f"no {kind} is left for {variable} of {slug}: give some back with `agentos ws release SLUG`")
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[list[Lease]]:
+    def _changing(self) -> Iterator[list[Reservation]]:
         with locked(self._path.with_suffix(".lock")):
             held = _read(self._path)
             before = list(held)
             yield held
             if held != before:
-                write_whole(self._path, json.dumps([asdict(lease) for lease in held], indent=1))
+                write_whole(self._path, json.dumps([asdict(reservation) for reservation in held], indent=1))
 
 
 def check_variable(variable: str) -> None:
-    """UsageError unless it can name a lease: a variable of the environment that means nothing to us."""
+    """UsageError unless it can name a reservation: a variable of the environment that means nothing to us."""
     if not _VARIABLE.fullmatch(variable):
-        raise UsageError(f"{variable!r} cannot name a lease: use a variable's name, like WEB_PORT")
-    if _NOT_FOR_LEASES.fullmatch(variable):
-        raise UsageError(f"{variable} cannot name a lease: it has a meaning to other programs, or a secret's name")
+        raise UsageError(f"{variable!r} cannot name a reservation: use a variable's name, like WEB_PORT")
+    if _NOT_FOR_RESERVATIONS.fullmatch(variable):
+        raise UsageError(f"{variable} cannot name a reservation: other programs use it, or it looks like a secret")
 
 
-def _of(leases: Iterable[Lease], slug: str | None) -> Iterator[Lease]:
-    return (lease for lease in leases if slug is None or lease.slug == slug)
+def _of(reservations: Iterable[Reservation], slug: str | None) -> Iterator[Reservation]:
+    return (reservation for reservation in reservations if slug is None or reservation.slug == slug)
 
 
-def _take_out(held: list[Lease], is_unwanted: Callable[[Lease], bool]) -> tuple[Lease, ...]:
-    taken = tuple(lease for lease in held if is_unwanted(lease))
-    held[:] = [lease for lease in held if lease not in taken]
+def _take_out(held: list[Reservation], is_unwanted: Callable[[Reservation], bool]) -> tuple[Reservation, ...]:
+    taken = tuple(reservation for reservation in held if is_unwanted(reservation))
+    held[:] = [reservation for reservation in held if reservation not in taken]
     return taken
 
 
@@ -149,13 +149,13 @@ def _numbered(stem: str, number: int) -> str:
     return stem[: _LONGEST_NAME - len(suffix)] + suffix
 
 
-def _read(path: Path) -> list[Lease]:
+def _read(path: Path) -> list[Reservation]:
     try:
-        return [Lease(**record) for record in json.loads(path.read_text())]
+        return [Reservation(**record) for record in json.loads(path.read_text())]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path} is not readable ({error}): move it away, leases are then made anew") from error
+        raise UsageError(f"{path} is not readable ({error}): move it away to start anew") from error
 
 
 def _is_free(port: int) -> bool:

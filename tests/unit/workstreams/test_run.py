@@ -23,8 +23,8 @@ from agentos.outcomes import (
     SKIPPED,
     Outcome,
 )
-from agentos.workstreams.batch import Batch
 from agentos.workstreams.registry import Registry, this_process
+from agentos.workstreams.run import WorkstreamRun
 from agentos.workstreams.state import (
     Active,
     Complete,
@@ -33,7 +33,7 @@ from agentos.workstreams.state import (
     Pause,
     Paused,
     Running,
-    Start,
+    TakeUp,
     Workstream,
 )
 
@@ -47,10 +47,10 @@ def registry(project: Path, repository: Repository) -> Registry:
     return made
 
 
-def make_batch(registry: Registry, repository: Repository, **choices: Any) -> Batch:
-    batch = Batch(registry, repository, ["a", "b"], **choices)
-    batch._launcher = cast(Any, SimpleNamespace(run_id="run1"))
-    return batch
+def make_run(registry: Registry, repository: Repository, **choices: Any) -> WorkstreamRun:
+    run = WorkstreamRun(registry, repository, ["a", "b"], **choices)
+    run._launcher = cast(Any, SimpleNamespace(run_id="run1"))
+    return run
 
 
 def started(slug: str) -> ItemStarted:
@@ -80,12 +80,12 @@ def state(registry: Registry, slug: str = "a") -> object:
 def test_an_outcome_decides_the_state(
     registry: Registry, repository: Repository, outcome: Outcome, completes: bool, after: object, exit_code: int
 ) -> None:
-    batch = make_batch(registry, repository, completes=completes)
-    batch.listen(started("a"))
+    run = make_run(registry, repository, completes=completes)
+    run.listen(started("a"))
     assert state(registry) == Running("run1", this_process())
-    batch.listen(ended("a", outcome, "why"))
+    run.listen(ended("a", outcome, "why"))
     assert state(registry) == after
-    result, untouched = batch.results()
+    result, untouched = run.results()
     assert (result.outcome, result.exit_code, result.input_tokens, result.cost_usd) == (outcome, exit_code, 3, 0.5)
     assert result.log_path is not None
     assert result.log_path.parent.name == "run1"
@@ -93,85 +93,85 @@ def test_an_outcome_decides_the_state(
 
 
 def test_a_wish_to_pause_holds_the_next_node_and_is_remembered(registry: Registry, repository: Repository) -> None:
-    batch = make_batch(registry, repository)
-    batch.listen(started("a"))
-    assert batch.hold("a", "n1") == ""
+    run = make_run(registry, repository)
+    run.listen(started("a"))
+    assert run.hold("a", "n1") == ""
     with registry.change() as changes:
         changes.apply("a", Pause())
-    assert batch.hold("a", "n2") == "before n2"
-    batch.listen(ended("a", PAUSED, "before n2"))
+    assert run.hold("a", "n2") == "before n2"
+    run.listen(ended("a", PAUSED, "before n2"))
     assert state(registry) == Paused("n2")
-    assert batch._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
+    assert run._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
 
 
 @pytest.mark.parametrize(("request_", "words"), [(Pause(), "it is paused"), (Complete(), "it is completed")])
 def test_one_that_changed_before_its_turn_is_held_and_left_as_it_is(
     registry: Registry, repository: Repository, request_: Pause | Complete, words: str
 ) -> None:
-    batch = make_batch(registry, repository)
+    run = make_run(registry, repository)
     with registry.change() as changes:
         changes.apply("a", request_)
     before = state(registry)
-    batch.listen(started("a"))
-    assert words in batch.hold("a", "n1")
-    batch.listen(ended("a", PAUSED, words))
+    run.listen(started("a"))
+    assert words in run.hold("a", "n1")
+    run.listen(ended("a", PAUSED, words))
     assert state(registry) == before
-    assert batch._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
+    assert run._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
 
 
 def test_the_end_of_the_chosen_steps_is_a_good_end(registry: Registry, repository: Repository) -> None:
-    batch = make_batch(registry, repository, nodes=["n1"])
-    batch.listen(started("a"))
-    assert batch.hold("a", "n1") == ""
-    assert "not among the chosen steps" in batch.hold("a", "n2")
-    batch.listen(ended("a", PAUSED, "before n2"))
+    run = make_run(registry, repository, nodes=["n1"])
+    run.listen(started("a"))
+    assert run.hold("a", "n1") == ""
+    assert "not among the chosen steps" in run.hold("a", "n2")
+    run.listen(ended("a", PAUSED, "before n2"))
     assert state(registry) == Active()
-    assert batch._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.OK
-    assert batch._judge(ExitCode.ITEM_FAILED) is ExitCode.ITEM_FAILED
+    assert run._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.OK
+    assert run._judge(ExitCode.ITEM_FAILED) is ExitCode.ITEM_FAILED
 
 
 def test_one_that_fails_before_it_is_opened_is_failed(registry: Registry, repository: Repository) -> None:
-    batch = make_batch(registry, repository)
-    batch.listen(ended("a", FAILED, "the input has changed"))
+    run = make_run(registry, repository)
+    run.listen(ended("a", FAILED, "the input has changed"))
     assert state(registry) == Failed("the input has changed")
 
 
 def test_skipped_and_other_events_change_nothing(registry: Registry, repository: Repository) -> None:
-    batch = make_batch(registry, repository)
-    batch.listen(ended("a", SKIPPED, "dependency b failed"))
-    batch.listen(RunEnded(counts={}, left=(), wall_seconds=0, item_seconds=0, exit_code=0))
+    run = make_run(registry, repository)
+    run.listen(ended("a", SKIPPED, "dependency b failed"))
+    run.listen(RunEnded(counts={}, left=(), wall_seconds=0, item_seconds=0, exit_code=0))
     assert state(registry) == Active()
-    assert batch.results()[0].exit_code == 1
+    assert run.results()[0].exit_code == 1
 
 
 def test_what_could_not_be_written_at_its_time_is_written_at_the_end(
     registry: Registry, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = make_batch(registry, repository)
-    batch.listen(started("a"))
+    run = make_run(registry, repository)
+    run.listen(started("a"))
 
     def busy() -> Any:
         raise LockBusyError("held by another")
 
     with monkeypatch.context() as patched:
         patched.setattr(registry, "change", busy)
-        batch.listen(ended("a", COMPLETED))
+        run.listen(ended("a", COMPLETED))
     assert isinstance(state(registry), Running)
-    batch._let_go()
+    run._let_go()
     assert state(registry) == Completed()
 
 
 def test_whatever_a_run_still_holds_at_its_end_is_let_go(registry: Registry, repository: Repository) -> None:
-    batch = make_batch(registry, repository)
-    batch.listen(started("a"))
+    run = make_run(registry, repository)
+    run.listen(started("a"))
     with registry.change() as changes:
-        changes.apply("b", Start("another", this_process()))
-    batch._let_go()
+        changes.apply("b", TakeUp("another", this_process()))
+    run._let_go()
     assert state(registry) == Active()
     assert state(registry, "b") == Running("another", this_process())
 
 
 def test_a_registry_that_cannot_be_read_pauses_nobody(registry: Registry, repository: Repository) -> None:
-    batch = make_batch(registry, repository)
+    run = make_run(registry, repository)
     (registry.directory / "registry.json").write_text("{")
-    assert batch.hold("a", "n1") == ""
+    assert run.hold("a", "n1") == ""
