@@ -16,6 +16,7 @@ from agentos.cli.options import whole_number
 from agentos.errors import ExitCode, UsageError
 from agentos.paths import credentials_path
 from agentos.providers.registry import providers
+from agentos.text.table import table_lines
 from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from agentos.keys.overview import KeyRow
     from agentos.llm.key_check import Checked
 
+_HEADINGS = ("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE")
+_CHECK_HEADINGS = ("NAME", "PROVIDER", "GROUP", "RESULT", "MODEL", "NOTE")
 _ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
 pipe; it is never an argument, which others on this machine could see. Keys that share a quota belong to
 one group: {owners}."""
@@ -97,9 +100,7 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         _print([json.dumps([row.to_document() for row in rows], indent=1)])
     elif rows:
-        _print(
-            _table(("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE"), map(_cells, rows))
-        )
+        _print(table_lines([_HEADINGS, *map(_cells, rows)], window_columns()))
     else:
         _print([f"No keys yet. {_ADD_ONE}"])
     return ExitCode.OK
@@ -174,7 +175,7 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
     if as_json:
         _print([json.dumps([each.to_document() for each in checked], indent=1)])
     else:
-        _print(_table(("NAME", "PROVIDER", "GROUP", "RESULT", "MODEL", "NOTE"), map(_check_cells, checked)))
+        _print(table_lines([_CHECK_HEADINGS, *map(_check_cells, checked)], window_columns()))
         _print([_check_summary(checked)])
     return ExitCode.OK if any(each.is_usable for each in checked) else ExitCode.NO_USABLE_KEY
 
@@ -236,14 +237,6 @@ def _use_project_settings(providers: Collection[str]) -> None:
     urls = load_settings(find_project_dir(Path.cwd())).provider_urls
     refuse_unconfirmed(unconfirmed_urls(urls, os.environ), providers)
     configure(LlmSettings(providers={name: ProviderSettings(base_url=url) for name, url in urls.items()}))
-
-
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    cells: list[Sequence[str]] = [headings, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(c.ljust(width) for c, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    columns = window_columns()
-    return [line if len(line) <= columns else line[: max(0, columns - 1)] + "…" for line in lines]
 
 
 def _local_time(epoch_seconds: float | None) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentos.cli.ws_tables import DASHBOARD_EXPENDABLE, dashboard_rows, fitted, narrowed
+from agentos.cli.ws_tables import DASHBOARD_EXPENDABLE, dashboard_rows
 from agentos.errors import ExitCode
 from agentos.paths import runs_dir
 from agentos.records.runs import read_audit
+from agentos.text.table import narrowed, table_lines
 from agentos.text.window import window_columns
 from agentos.workstreams.commands import Overview, ProjectWorkstreams
 from agentos.workstreams.state import Running
@@ -28,7 +29,7 @@ _COLOURS = {"running": "cyan", "pausing": "yellow", "paused": "yellow", "complet
 def show(project: ProjectWorkstreams) -> int:
     """On a terminal until Ctrl+C, which is the way out and no error."""
     if not sys.stdout.isatty():
-        lines = fitted(_Watch(project).rows(), window_columns(), DASHBOARD_EXPENDABLE)
+        lines = table_lines(_Watch(project).rows(), window_columns(), expendable=DASHBOARD_EXPENDABLE)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return ExitCode.OK
     from rich.console import Console  # noqa: PLC0415  Only for a terminal.

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentos.clock import local_minute
 from agentos.reporters.wording import outcome_words
+from agentos.text.table import table_lines
 from agentos.text.words import duration, one_line
 from agentos.workstreams.commands import Made, Overview, Proposal
 from agentos.workstreams.reservations import Reservation
@@ -21,8 +22,6 @@ _RESULT_HEADINGS = ("SLUG", "STATUS", "TIME", "BRANCH", "HEAD", "REASON")
 _EXPENDABLE = ("BRANCH", "TEXT", "SIZE", "BEHIND", "AHEAD", "LAST EVENT")
 DASHBOARD_EXPENDABLE = ("SIZE", "BEHIND", "AHEAD", "CHANGES", "LAST EVENT", "NODE")
 _RESULT_EXPENDABLE = ("BRANCH", "HEAD", "TIME")
-_GAP = "  "
-_LEAST_READABLE = 12
 _EVENT_WORDS = {
     "start": "started",
     "pause": "asked to pause",
@@ -38,7 +37,8 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 def list_lines(overviews: Sequence[Overview], columns: int) -> list[str]:
     """One workstream a line, no wider than the window."""
-    return fitted([_HEADINGS, *(_list_row(overview) for overview in overviews)], columns, _EXPENDABLE)
+    rows = [_HEADINGS, *(_list_row(overview) for overview in overviews)]
+    return table_lines(rows, columns, expendable=_EXPENDABLE)
 
 
 def _list_row(overview: Overview) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def status_lines(
 def reservation_lines(reservations: Sequence[Reservation]) -> list[str]:
     """One reservation per line."""
     rows = [(each.slug, each.variable, each.kind, each.value) for each in reservations]
-    return fitted([("SLUG", "VARIABLE", "KIND", "VALUE"), *rows], 1_000_000)
+    return table_lines([("SLUG", "VARIABLE", "KIND", "VALUE"), *rows])
 
 
 def _distance(overview: Overview) -> str:
@@ -127,7 +127,8 @@ def _history_line(entry: Mapping[str, Any]) -> str:
 
 def result_lines(results: Sequence[WorkstreamResult], columns: int) -> list[str]:
     """What came of each workstream of a run."""
-    return fitted([_RESULT_HEADINGS, *(_result_row(result) for result in results)], columns, _RESULT_EXPENDABLE)
+    rows = [_RESULT_HEADINGS, *(_result_row(result) for result in results)]
+    return table_lines(rows, columns, expendable=_RESULT_EXPENDABLE)
 
 
 def _result_row(result: WorkstreamResult) -> tuple[str, ...]:
@@ -233,51 +234,6 @@ def size_words(size_bytes: int | None) -> str:
     while size >= 1000 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
-
-
-def fitted(rows: Sequence[Sequence[str]], columns: int, expendable: Sequence[str] = ()) -> list[str]:
-    """Rows as aligned lines, no wider than the window; see `narrowed`."""
-    rows = narrowed(rows, columns, expendable)
-    widths = _widths(rows)
-    lines = [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [_cut(line, columns) for line in lines]
-
-
-def narrowed(rows: Sequence[Sequence[str]], columns: int, expendable: Sequence[str]) -> list[tuple[str, ...]]:
-    """Rows, headings first, that fit the window.
-
-    The last column is cut as long as something of it is left to read; then `expendable` columns go, the first named
-    first; then names in the first column are cut.
-    """
-    kept = [tuple(row) for row in rows]
-    for heading in (None, *expendable):
-        if heading is not None:
-            kept = [_without(row, kept[0].index(heading)) for row in kept]
-        excess = _excess(kept, columns)
-        last = _widths(kept)[-1]
-        if excess <= 0:
-            return kept
-        if last - excess >= _LEAST_READABLE:
-            return [(*row[:-1], _cut(row[-1], last - excess)) for row in kept]
-    longest_name = max(_LEAST_READABLE, _widths(kept)[0] - _excess(kept, columns))
-    return [(_cut(row[0], longest_name), *row[1:]) for row in kept]
-
-
-def _without(row: tuple[str, ...], place: int) -> tuple[str, ...]:
-    return row[:place] + row[place + 1 :]
-
-
-def _excess(rows: Sequence[Sequence[str]], columns: int) -> int:
-    widths = _widths(rows)
-    return sum(widths) + len(_GAP) * (len(widths) - 1) - columns
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: max(0, longest - 1)] + "…"
 
 
 def _number(value: int | None) -> str:

@@ -12,6 +12,7 @@ from agentos.records.runs import Run
 from agentos.reporters.progress import bar
 from agentos.reporters.summary import summary_lines
 from agentos.reporters.wording import LabelOf, counts_in_words, labels_with, outcome_words
+from agentos.text.table import cut, table_lines
 from agentos.text.words import counted, duration, one_line
 
 _RUN_HEADINGS = ("RUN", "STATE", "ENDED", "WORKFLOW", "STARTED", "TIME", "RESULT", "PROJECT")
@@ -20,7 +21,7 @@ _ITEM_HEADINGS = ("ITEM", "OUTCOME", "TIME", "", "REASON")
 
 def list_lines(runs: Sequence[Run], columns: int) -> list[str]:
     """The runs as a table no wider than the window."""
-    return [_fitted(line, columns) for line in _aligned([_RUN_HEADINGS, *(_run_row(run) for run in runs)])]
+    return table_lines([_RUN_HEADINGS, *(_run_row(run) for run in runs)], columns)
 
 
 def show_lines(run: Run, summary: RunSummary, columns: int) -> list[str]:
@@ -33,7 +34,7 @@ def show_lines(run: Run, summary: RunSummary, columns: int) -> list[str]:
     ]
     table = [*heading, *_item_table(summary)]
     # How it went has paths and commands to copy: a terminal may wrap those, nothing cuts them.
-    return [*(_fitted(line, columns) for line in table), *summary_lines(summary, run.run_dir)]
+    return [*(cut(line, columns) for line in table), *summary_lines(summary, run.run_dir)]
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def _item_table(summary: RunSummary) -> list[str]:
     if not summary.items:
         return []
     label_of = labels_with(summary.label_prefix)
-    return _aligned([_ITEM_HEADINGS, *(_item_row(item, label_of) for item in summary.items)])
+    return table_lines([_ITEM_HEADINGS, *(_item_row(item, label_of) for item in summary.items)])
 
 
 def _item_row(item: ItemSummary, label_of: LabelOf) -> tuple[str, ...]:
@@ -64,15 +65,6 @@ def _item_row(item: ItemSummary, label_of: LabelOf) -> tuple[str, ...]:
         counted(item.attempts, "attempt") if item.attempts > 1 else "",
         one_line(item.reason, longest=200),
     )
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _fitted(line: str, columns: int) -> str:
-    return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
 
 
 def _local_time(stamp: str) -> str:

@@ -12,6 +12,7 @@ from agentos.cli.repl import completions
 from agentos.errors import ExitCode
 from agentos.git.unsaved_work import Losses
 from agentos.outcomes import NEEDS_REVISION
+from agentos.text.table import table_lines
 from agentos.workstreams.commands import Overview, Proposal
 from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.run import WorkstreamResult
@@ -58,14 +59,13 @@ def test_a_narrow_window_loses_what_matters_least_first() -> None:
     assert headings(60)[:3] == ["SLUG", "STATE", "AHEAD"]
     assert headings(36) == ["SLUG", "STATE"]
     assert ws_tables.list_lines(shown, 22)[1] == "a-long-name-o…  paused"
-    assert ws_tables.narrowed([("A", "B")], 1, ("B",)) == [("A",)]
 
 
 @pytest.mark.parametrize("columns", range(1, 200, 7))
 def test_no_line_is_wider_than_the_window(columns: int) -> None:
     overviews = [overview("a", Running("r", OWNER), ahead=1, size_bytes=10**7), overview("b" * 60, Failed("why"))]
     rows = ws_tables.dashboard_rows(overviews, {"a": "n" * 50})
-    lines = ws_tables.fitted(rows, columns, ws_tables.DASHBOARD_EXPENDABLE)
+    lines = table_lines(rows, columns, expendable=ws_tables.DASHBOARD_EXPENDABLE)
     assert all(len(line) <= columns for line in [*lines, *ws_tables.list_lines(overviews, columns)])
 
 

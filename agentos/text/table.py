@@ -1,0 +1,60 @@
+"""Tables for people: aligned columns, no wider than the window. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from agentos.text.window import UNLIMITED_COLUMNS
+
+Row = Sequence[str]
+_GAP: Final = "  "
+_LEAST_READABLE: Final = 12
+
+
+def table_lines(
+    rows: Sequence[Row], columns: int = UNLIMITED_COLUMNS, *, expendable: Sequence[str] = ()
+) -> list[str]:
+    """Rows, headings first, as lines. A window too narrow costs `expendable` columns first; see `narrowed`."""
+    kept = narrowed(rows, columns, expendable) if expendable else rows
+    widths = _widths(kept)
+    lines = [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in kept]
+    return [cut(line, columns) for line in lines]
+
+
+def narrowed(rows: Sequence[Row], columns: int, expendable: Sequence[str]) -> list[tuple[str, ...]]:
+    """Rows, headings first, that fit the window.
+
+    The last column is cut as long as something of it is left to read; then `expendable` columns go, the first named
+    first; then names in the first column are cut.
+    """
+    kept = [tuple(row) for row in rows]
+    for heading in (None, *expendable):
+        if heading is not None:
+            kept = [_without(row, kept[0].index(heading)) for row in kept]
+        excess = _excess(kept, columns)
+        last = _widths(kept)[-1]
+        if excess <= 0:
+            return kept
+        if last - excess >= _LEAST_READABLE:
+            return [(*row[:-1], cut(row[-1], last - excess)) for row in kept]
+    longest_name = max(_LEAST_READABLE, _widths(kept)[0] - _excess(kept, columns))
+    return [(cut(row[0], longest_name), *row[1:]) for row in kept]
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, its end replaced by an ellipsis when it is too long."""
+    return text if len(text) <= longest else text[: max(0, longest - 1)] + "…"
+
+
+def _without(row: tuple[str, ...], place: int) -> tuple[str, ...]:
+    return row[:place] + row[place + 1 :]
+
+
+def _excess(rows: Sequence[Row], columns: int) -> int:
+    widths = _widths(rows)
+    return sum(widths) + len(_GAP) * (len(widths) - 1) - columns
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
