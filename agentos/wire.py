@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 RecordT = TypeVar("RecordT")
 Reader = Callable[[Any], Any]
 
+_decode_json = json.JSONDecoder().decode
+
 
 class Codec(Generic[RecordT]):
     """Writes and reads the records of a union, with the records they hold: each as `[name, {field: value}]`."""
@@ -26,7 +28,7 @@ class Codec(Generic[RecordT]):
     def decode(self, line: bytes) -> RecordT:
         """Raises ValueError on anything that `encode` did not write. Its text repeats nothing of the line."""
         try:
-            record: RecordT = self._read(json.loads(line))
+            record: RecordT = self._read(_decode_json(line.decode()))
         except (TypeError, LookupError, RecursionError) as error:
             raise ValueError(f"malformed message ({type(error).__name__})") from None
         return record

@@ -149,6 +149,8 @@ class KeyBroker:
 
     def announce(self) -> None:
         """Say that waiting has begun or ended, if it has. Call it when those who were not answered go on waiting."""
+        if self._notices.is_quiet and not self._queued and not self._watched:
+            return
         now = self._clock()
         lanes = self._waiting_lanes()
         why, slots = self._worst_wait(now, lanes), 0

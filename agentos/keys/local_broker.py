@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import random
 import threading
 import time
 from collections import deque
@@ -12,8 +11,6 @@ from collections.abc import Callable
 
 from agentos.events import Event, Listener
 from agentos.keys.broker import KeyBroker
-from agentos.keys.credentials import CredentialSet
-from agentos.keys.key_file import KeyFile
 from agentos.keys.leases import (
     Ask,
     Lease,
@@ -24,9 +21,7 @@ from agentos.keys.leases import (
     LeaseRefused,
     LeaseReturn,
 )
-from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyView
-from agentos.keys.refusals import Patience
 from agentos.providers.evidence import Abandoned, Evidence
 
 LONGEST_SLEEP_SECONDS = 60.0
@@ -37,36 +32,17 @@ _log = logging.getLogger(__name__)
 
 
 class LocalBroker:
-    """Leases keys to the threads of this process, in the order they came. What it learns is kept in `memory`."""
+    """Leases keys to the threads of this process, in the order they came."""
 
-    def __init__(
-        self,
-        credentials: CredentialSet,
-        *,
-        on_event: Listener | None = None,
-        memory: LimitMemory | None = None,
-        salt: bytes = b"",
-        patience: Patience | None = None,
-        key_file: KeyFile | None = None,
-        clock: Callable[[], float] = time.time,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, make_broker: Callable[[Listener], KeyBroker], on_event: Listener | None = None) -> None:
+        """`make_broker` is told where the broker's events go: from there they reach `on_event`."""
         self._listener = on_event
         self._events: deque[Event] = deque()
         self._telling = threading.RLock()
         self._changed = threading.Condition()
         self._tickets = itertools.count(1)
         self._answers: dict[int, LeaseAnswer] = {}
-        self._broker = KeyBroker(
-            credentials,
-            emit=self._events.append,
-            memory=memory,
-            salt=salt,
-            patience=patience,
-            key_file=key_file,
-            clock=clock,
-            rng=rng,
-        )
+        self._broker = make_broker(self._events.append)
 
     def acquire(self, ask: Ask) -> Lease:
         """Wait, in order, for a key. Raises NoUsableKeyError, or QuotaGoneError when patience ends before a limit."""

@@ -150,11 +150,11 @@ class Quota:
         self._plan_daily_probe(now)
 
     def finish_probe(self, now: float, fence: int, *, succeeded: bool) -> None:
-        """The probe came back without a new limit: success opens, anything else lets the next probe go."""
+        """The probe came back: success opens unless a limit was told since, anything else lets the next probe go."""
         if self.probe_fence != fence:
             return
         self.probe_fence = None
-        if succeeded:
+        if succeeded and fence > self._limit_fence:
             self.reopen(now)
 
     def reopen(self, now: float) -> None:

@@ -22,6 +22,11 @@ class WaitingNotices:
         self._has_spoken = False
         self._is_served = False
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody has waited, and there is nothing to say the end of."""
+        return self._since is None
+
     def serve(self) -> None:
         """A call got its key."""
         self._is_served = True

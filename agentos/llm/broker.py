@@ -54,6 +54,7 @@ def forget_local_broker() -> None:
 
 def _make_local_broker() -> LocalBroker:
     # A worker never needs these.
+    from agentos.keys.broker import KeyBroker  # noqa: PLC0415
     from agentos.keys.credentials import load_credentials, load_salt  # noqa: PLC0415
     from agentos.keys.key_file import KeyFile  # noqa: PLC0415
     from agentos.keys.local_broker import LocalBroker  # noqa: PLC0415
@@ -63,11 +64,14 @@ def _make_local_broker() -> LocalBroker:
 
     key_file = KeyFile(load=lambda: with_cli_login(load_credentials()))
     return LocalBroker(
-        with_cli_login(load_credentials()),
-        memory=LimitMemory(),
-        salt=load_salt(),
-        patience=Patience(MAX_WAIT_SECONDS, f"the {MAX_WAIT_SECONDS / 60:g} minutes a call waits"),
-        key_file=key_file,
+        lambda emit: KeyBroker(
+            with_cli_login(load_credentials()),
+            emit=emit,
+            memory=LimitMemory(),
+            salt=load_salt(),
+            patience=Patience(MAX_WAIT_SECONDS, f"the {MAX_WAIT_SECONDS / 60:g} minutes that a call waits"),
+            key_file=key_file,
+        )
     )
 
 

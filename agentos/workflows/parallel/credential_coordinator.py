@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agentos.events import Event, Listener, PoolExhausted
+from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
 from agentos.keys.leases import Ask, Lease
 from agentos.keys.local_broker import LocalBroker
-from agentos.providers.evidence import Abandoned, Evidence, RateLimited, Succeeded
+from agentos.providers.evidence import RateLimited, Succeeded
 
 DEFAULT_BACKOFF_SECONDS = 60.0
 
@@ -44,11 +45,11 @@ class CredentialCoordinator:
         self._names = {key: str(number) for number, key in enumerate(dict.fromkeys(credential_pool), start=1)}
         credentials = CredentialSet(tuple(_credential(name, key) for key, name in self._names.items()))
         self._broker = LocalBroker(
-            credentials, on_event=lambda event: listener(_without_names(event)), clock=clock, rng=_Exact()
+            lambda emit: KeyBroker(credentials, emit=emit, clock=clock, rng=_Exact()),
+            on_event=lambda event: listener(_without_names(event)),
         )
         self._lock = threading.Lock()
         self._held: dict[str, Lease] = {}
-        self._limited_while_held: set[str] = set()
 
     def acquire(self, timeout: float | None = None) -> str | None:
         """Wait, in order, for a key. None when `timeout` seconds have passed, or at once if the pool has no keys."""
@@ -69,22 +70,15 @@ class CredentialCoordinator:
         """Give a key back; `rate_limited` keeps it out for `backoff_seconds`. A key that nobody holds is no error."""
         with self._lock:
             lease = self._held.pop(key, None)
-            was_limited = key in self._limited_while_held
-            self._limited_while_held.discard(key)
         if lease is not None:
-            evidence: Evidence = Abandoned() if was_limited else Succeeded()
-            if rate_limited:
-                evidence = RateLimited(retry_after_seconds=backoff_seconds)
-            self._broker.release(lease, evidence)
+            limited = RateLimited(retry_after_seconds=backoff_seconds)
+            self._broker.release(lease, limited if rate_limited else Succeeded())
 
     def report_rate_limit(self, key_id: str, retry_after_seconds: float) -> None:
         """The provider throttled the key: it opens again after the wait. Whoever holds it still releases it."""
-        if key_id not in self._names:
-            return
-        with self._lock:
-            if key_id in self._held:
-                self._limited_while_held.add(key_id)
-        self._broker.note(self._names[key_id], _MODEL, RateLimited(retry_after_seconds=retry_after_seconds))
+        if key_id in self._names:
+            limited = RateLimited(retry_after_seconds=retry_after_seconds)
+            self._broker.note(self._names[key_id], _MODEL, limited)
 
     def get_available_count(self) -> int:
         """How many keys are neither held nor rate-limited."""

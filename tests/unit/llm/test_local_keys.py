@@ -11,7 +11,8 @@ import pytest
 
 from agentos import llm
 from agentos.errors import NoUsableKeyError, QuotaGoneError
-from agentos.events import Event, PoolExhausted
+from agentos.events import Event, Listener, PoolExhausted
+from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.groups import KeySpec
 from agentos.keys.leases import Ask, Lease
@@ -28,6 +29,12 @@ GEMINI = Ask(provider="google", model="m")
 def keys(*names: str) -> CredentialSet:
     specs = [KeySpec(name=name, provider="google", group=name) for name in names]
     return CredentialSet(tuple(Credential(spec, f"secret-{spec.name}") for spec in specs))
+
+
+def local_broker(
+    credentials: CredentialSet, *, on_event: Listener | None = None, patience: Patience | None = None
+) -> LocalBroker:
+    return LocalBroker(lambda emit: KeyBroker(credentials, emit=emit, patience=patience), on_event)
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ def test_no_key_at_all_says_how_to_add_one(home: Path) -> None:
 
 
 def test_a_waiting_thread_gets_the_key_when_it_comes_back() -> None:
-    broker = LocalBroker(keys("a"))
+    broker = local_broker(keys("a"))
     first = broker.acquire(GEMINI)
     served: list[Lease] = []
     waiter = threading.Thread(target=lambda: served.append(broker.acquire(GEMINI)))
@@ -99,7 +106,7 @@ def test_a_waiting_thread_gets_the_key_when_it_comes_back() -> None:
 
 
 def test_rejected_keys_are_named_when_none_is_left() -> None:
-    broker = LocalBroker(keys("a", "b"))
+    broker = local_broker(keys("a", "b"))
     for _ in range(2):
         broker.release(broker.acquire(GEMINI), Rejected())
 
@@ -108,7 +115,7 @@ def test_rejected_keys_are_named_when_none_is_left() -> None:
 
 
 def test_a_limit_that_ends_too_late_is_an_error_not_a_silent_wait() -> None:
-    broker = LocalBroker(keys("a"), patience=Patience(60, "a minute"))
+    broker = local_broker(keys("a"), patience=Patience(60, "a minute"))
     broker.release(broker.acquire(GEMINI), QuotaSpent(resets_in_seconds=7200))
 
     with pytest.raises(QuotaGoneError, match="limited until"):
@@ -116,7 +123,7 @@ def test_a_limit_that_ends_too_late_is_an_error_not_a_silent_wait() -> None:
 
 
 def test_a_caller_that_gives_up_leaves_the_queue() -> None:
-    broker = LocalBroker(keys("a"), on_event=_interrupt)
+    broker = local_broker(keys("a"), on_event=_interrupt)
     held = broker.acquire(GEMINI)
     with pytest.raises(KeyboardInterrupt):
         broker.acquire(GEMINI)
@@ -133,7 +140,7 @@ def _interrupt(event: Event) -> None:
 
 
 def test_a_call_cancelled_while_it_waits_for_a_key_gives_the_key_back_unused(home: Path) -> None:
-    broker = LocalBroker(keys("a"))
+    broker = local_broker(keys("a"))
     llm.set_broker(broker)
     held = broker.acquire(GEMINI)
 
@@ -153,6 +160,6 @@ def test_a_call_cancelled_while_it_waits_for_a_key_gives_the_key_back_unused(hom
 
 
 def test_the_login_of_a_cli_is_leased_without_a_secret() -> None:
-    lease = LocalBroker(with_cli_login(keys("a"))).acquire(Ask(provider="cli", model="claude"))
+    lease = local_broker(with_cli_login(keys("a"))).acquire(Ask(provider="cli", model="claude"))
 
     assert (lease.key_name, lease.secret) == ("cli-login", "")
