@@ -299,7 +299,7 @@ class KeyBroker:
     def _refuse(self, now: float) -> list[Answer]:
         """Answer those whom no key will ever serve, or not within their patience."""
         refused: list[Answer] = []
-        for lane in {call.lane for call in self._queued.values()}:
+        for lane in dict.fromkeys(call.lane for call in self._queued.values()):
             match self._pool.exhaustion(now, *lane):
                 case NoneValid(names=names):
                     if lane not in self._hopeless:

@@ -13,7 +13,7 @@ from agentos import llm
 from agentos.errors import NoUsableKeyError, QuotaGoneError
 from agentos.events import Event, Listener, PoolExhausted
 from agentos.keys.broker import KeyBroker
-from agentos.keys.credentials import Credential, CredentialSet
+from agentos.keys.credentials import Credential, CredentialSet, add_credential
 from agentos.keys.groups import KeySpec
 from agentos.keys.leases import Ask, Lease
 from agentos.keys.local_broker import LocalBroker
@@ -120,6 +120,20 @@ def test_a_limit_that_ends_too_late_is_an_error_not_a_silent_wait() -> None:
 
     with pytest.raises(QuotaGoneError, match="limited until"):
         broker.acquire(GEMINI)
+
+
+def test_a_changed_key_file_is_noticed_by_the_next_call(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer(keys=[Key(name="good", secret="good-key")], accepts_unknown_keys=False) as server:
+        monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", server.base_url("google"))
+        monkeypatch.setenv("GEMINI_API_KEY", "bad-key")
+        with pytest.raises(NoUsableKeyError):
+            llm.generate("hi", model="google:gemini-2.5-flash")
+        add_credential(
+            home / "credentials.toml", KeySpec(name="good", provider="google", group="good"), secret="good-key"
+        )
+
+        assert llm.generate("hi", model="google:gemini-2.5-flash").text == "hi"
+        llm.close()
 
 
 def test_a_caller_that_gives_up_leaves_the_queue() -> None:
