@@ -128,7 +128,7 @@ def test_a_run_calls_it_waits_out_its_limit_and_shows_its_variable_to_no_worker(
 
     assert ran.code == 0, ran.stdout + ran.stderr
     assert "Hello with []" in ran.stdout
-    assert "[COORDINATOR] Key 1 rate-limited" in ran.stdout
+    assert "[COORDINATOR] Key env-northwind rate-limited" in ran.stdout
     assert server.stats()["by_status"] == {"200": 1, "429": 1}
     assert {seen.model for seen in server.desk.requests} == {"breeze-2"}
 
