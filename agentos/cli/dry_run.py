@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.engine.checkpoints import store_for
-from agentos.engine.checkpoints.protocol import ItemRef, Peek
+from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.engine.done_notes import DoneNotes
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.records.runs import past_durations
@@ -78,7 +78,7 @@ def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: b
     }
 
 
-def _is_for_another_input(found: Peek, item: Item) -> bool:
+def _is_for_another_input(found: Standing, item: Item) -> bool:
     return not found.is_untouched and found.input_hash not in (None, input_hash(item.input))
 
 

@@ -17,7 +17,7 @@ from agentos.documents.lineage import Entry, Lineage
 from agentos.documents.lld import parse_lld
 from agentos.documents.repository import FolderRepository
 from agentos.engine.checkpoints import store_for
-from agentos.engine.checkpoints.protocol import ItemRef, Peek
+from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.errors import UsageError
 from agentos.records.format import ItemSummary
 from agentos.records.runs import load_run, read_audit, read_summary, run_dirs
@@ -155,7 +155,7 @@ def _approval_words(text: str) -> str:
             return f"{approval.approved_at}, drafted by {approval.drafter}, reviewed by {approval.reviewer}"
 
 
-def _state_words(seen: Peek | None) -> str:
+def _state_words(seen: Standing | None) -> str:
     if seen is None:
         return ""
     if seen.questions is not None:

@@ -1,6 +1,6 @@
-"""A workflow's graph: find it, compile it with an item's own checkpointer, run it node by node.
+"""A workflow's graph: find it, give it an item's own checkpoint, run it node by node.
 
-The only module of the engine that imports LangGraph: the fork server loads it once, workers inherit it.
+The only module of the engine that runs LangGraph: the fork server loads it once, workers inherit it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from checkpoint_graphs import REF, Story, ask, fail, run
 
 from agentos.engine.checkpoints import record
 from agentos.engine.checkpoints.opening import InputChanged, open_item
-from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnusable, ItemRef, NotAsking, Peek
+from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnusable, ItemRef, NotAsking, Standing
 from agentos.engine.checkpoints.sqlite import SqliteStore
 from agentos.engine.plan import input_hash
 from agentos.keys.redaction import Redactor
@@ -65,7 +65,7 @@ def store(kind: Kind, folder: Path) -> CheckpointStore:
     return kind.make(folder)
 
 
-def peeked(store: CheckpointStore) -> Peek:
+def peeked(store: CheckpointStore) -> Standing:
     """What it says, after proof that looking changes nothing."""
     folder = Path(store.address(REF)).parent
     before = snapshot(folder)
@@ -104,15 +104,15 @@ def test_items_are_listed_in_order_and_kept_apart(store: CheckpointStore) -> Non
 
 @pytest.mark.parametrize("how", ["node", "async_node"])
 def test_an_item_is_looked_at_after_each_of_its_nodes(store: CheckpointStore, how: str) -> None:
-    seen: list[Peek] = []
+    seen: list[Standing] = []
     story = Story(dict.fromkeys(("one", "two", "three"), lambda: seen.append(peeked(store))))
     assert run(store, story.chain("one", "two", "three", make=getattr(story, how))).trail == ["one", "two", "three"]
     assert seen == [
-        Peek(input_hash=HASH),
-        Peek("one", HASH, is_untouched=False),
-        Peek("two", HASH, is_untouched=False),
+        Standing(input_hash=HASH),
+        Standing("one", HASH, is_untouched=False),
+        Standing("two", HASH, is_untouched=False),
     ]
-    assert peeked(store) == Peek("three", HASH, is_untouched=False)
+    assert peeked(store) == Standing("three", HASH, is_untouched=False)
 
 
 def test_an_item_resumes_after_its_last_finished_node(store: CheckpointStore) -> None:
@@ -211,7 +211,7 @@ def test_a_changed_input_is_taken_while_no_node_has_left_anything(store: Checkpo
     opened = open_item(store, REF, {"text": "y"})
     assert (opened.initial_state, opened.checkpoint.has_steps) == ({"text": "y"}, False)
     assert "nothing was done with the old one" in opened.notice
-    assert opened.checkpoint.standing == Peek(input_hash=input_hash({"text": "y"}))
+    assert opened.checkpoint.standing == Standing(input_hash=input_hash({"text": "y"}))
     opened.checkpoint.close()
 
 
@@ -222,7 +222,7 @@ def test_a_parked_item_asks_takes_an_answer_and_continues_with_it(store: Checkpo
     story = Story({"two": ask("sure?")})
     graph = story.chain("one", "two", "three")
     assert run(store, graph).questions == ["sure?"]
-    assert peeked(store) == Peek("one", HASH, questions=["sure?"], is_untouched=False)
+    assert peeked(store) == Standing("one", HASH, questions=["sure?"], is_untouched=False)
     store.answer(REF, ["sure?"], "no")
     store.answer(REF, ["sure?"], {"sure": True})
     assert (peeked(store).questions, peeked(store).answer) == (["sure?"], {"sure": True})
@@ -348,7 +348,7 @@ def test_a_kill_between_a_nodes_commit_and_its_record_reruns_nothing(
     # Shown: one node behind, never ahead.
     assert peeked(store).resumes_after == ([None, *names][names.index(node)])
     with closing(store.open(REF)) as checkpoint:
-        assert checkpoint.standing == Peek(node, HASH, is_untouched=False)
+        assert checkpoint.standing == Standing(node, HASH, is_untouched=False)
         # Opening it brings what is shown up to date.
         assert peeked(store) == checkpoint.standing
     story = Story()
@@ -360,7 +360,7 @@ def test_a_kill_before_anything_is_shown_leaves_a_checkpoint_that_says_nothing(
     store: CheckpointStore, kind: Kind, folder: Path
 ) -> None:
     kill(kind, folder, "run", HASH)
-    assert peeked(store) == Peek()
+    assert peeked(store) == Standing()
     story = Story()
     assert run(store, story.chain("n1")).trail == ["n1"]
 
@@ -391,7 +391,7 @@ def test_a_lost_record_is_made_again(store: CheckpointStore, monkeypatch: pytest
         run(store, story.chain("one", "two"))
     with monkeypatch.context() as lost:
         lost.setattr(record, "read", lambda _path: None)
-        assert peeked(store) == Peek()
+        assert peeked(store) == Standing()
     story.deeds = {}
     assert run(store, story.chain("one", "two")).trail == ["one", "two"]
     assert peeked(store).resumes_after == "two"

@@ -39,7 +39,7 @@ class ItemRef(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Peek:
+class Standing:
     """How far an item is: the engine's own account of it, kept beside what LangGraph saves."""
 
     resumes_after: str | None = None
@@ -64,7 +64,7 @@ class CheckpointStore(Protocol):
 
     def exists(self, ref: ItemRef) -> bool: ...
 
-    def peek(self, ref: ItemRef) -> Peek | None:
+    def peek(self, ref: ItemRef) -> Standing | None:
         """How far the item is, None without a checkpoint. Starts nothing, writes nothing, needs no LangGraph.
 
         For showing: after a kill it may be one node behind, after a power cut any number. `open` knows.
@@ -113,7 +113,7 @@ class ItemCheckpoint(Protocol):
         """What LangGraph knows the item as."""
 
     @property
-    def standing(self) -> Peek:
+    def standing(self) -> Standing:
         """How far the item is, exactly."""
 
     def begin(self, input_hash: str) -> None:

@@ -8,7 +8,7 @@ import zlib
 from dataclasses import asdict
 from pathlib import Path
 
-from agentos.engine.checkpoints.protocol import Peek
+from agentos.engine.checkpoints.protocol import Standing
 from agentos.files import write_private
 
 _FORMAT = 1
@@ -17,17 +17,17 @@ _BLOCK_BYTES = 512
 _MOST_READS = 3
 
 
-def to_text(standing: Peek) -> str:
+def to_text(standing: Standing) -> str:
     return json.dumps({"format": _FORMAT, **asdict(standing)}, default=str)
 
 
-def from_text(text: str) -> Peek | None:
+def from_text(text: str) -> Standing | None:
     """None for what this version did not write."""
     try:
         fields = json.loads(text)
         if fields.pop("format") != _FORMAT:
             return None
-        return Peek(**fields)
+        return Standing(**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -48,7 +48,7 @@ def write(path: Path, text: str, *, is_lasting: bool) -> None:
         os.close(descriptor)
 
 
-def read(path: Path) -> Peek | None:
+def read(path: Path) -> Standing | None:
     """None when there is none, or none that is whole. One that is just being written is read again."""
     for _ in range(_MOST_READS):
         try:

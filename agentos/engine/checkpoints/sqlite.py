@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.engine.checkpoints import record
-from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, NotAsking, Peek
+from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, NotAsking, Standing
 from agentos.keys.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ class SqliteStore:
     def exists(self, ref: ItemRef) -> bool:
         return self._path(ref).exists()
 
-    def peek(self, ref: ItemRef) -> Peek | None:
+    def peek(self, ref: ItemRef) -> Standing | None:
         if not self._path(ref).is_file():
             return None
-        return record.read(self._path(ref, _RECORD)) or Peek()
+        return record.read(self._path(ref, _RECORD)) or Standing()
 
     def open(self, ref: ItemRef) -> SqliteCheckpoint:
         opened = self._connect(ref)
@@ -113,10 +113,6 @@ class SqliteStore:
 
     def _connect(self, ref: ItemRef) -> SqliteCheckpoint:
         path, record_path = self._path(ref), self._path(ref, _RECORD)
-
-        def show(text: str, *, is_lasting: bool) -> None:
-            self._write_record(record_path, text, is_lasting=is_lasting)
-
         with damage_is_told(), unwritable_is_a_fault():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not path.exists():
@@ -124,7 +120,7 @@ class SqliteStore:
                 record_path.unlink(missing_ok=True)
             connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
             try:
-                return SqliteCheckpoint(connection, ref.item_id, show)
+                return SqliteCheckpoint(connection, ref.item_id, partial(self._write_record, record_path))
             except BaseException:
                 connection.close()
                 raise
@@ -176,10 +172,11 @@ class SqliteCheckpoint:
         self.saver.running[task_id] = node
 
     def begin(self, input_hash: str) -> None:
-        self._move_to(Peek(input_hash=input_hash))
+        self._move_to(Standing(input_hash=input_hash))
 
     def park(self, questions: list[Any]) -> None:
-        self._move_to(replace(self.standing, questions=questions, answer=None))
+        """Synced: its record will be, and must not outlive it."""
+        self._move_to(replace(self.standing, questions=questions, answer=None), is_synced=True)
 
     def take_answer(self, answer: Any) -> None:
         """On the disk itself when this returns."""
@@ -205,7 +202,7 @@ class SqliteCheckpoint:
         self.connection.close()
 
     @contextmanager
-    def moving(self, after: Callable[[Peek], Peek], *, is_synced: bool = False) -> Iterator[None]:
+    def moving(self, after: Callable[[Standing], Standing], *, is_synced: bool = False) -> Iterator[None]:
         """Around one commit, which makes `note_standing` a part of itself. Shown only after it: never ahead of it."""
         with self._lock, unwritable_is_a_fault():
             before, self._next = self.standing, after(self.standing)
@@ -219,22 +216,22 @@ class SqliteCheckpoint:
         if self._next != self.standing:
             self._put(cursor, "standing", record.to_text(self._next))
 
-    def _move_to(self, standing: Peek, *, is_synced: bool = False) -> None:
+    def _move_to(self, standing: Standing, *, is_synced: bool = False) -> None:
         with self.moving(lambda _: standing, is_synced=is_synced), self.connection:
             self.note_standing(self.connection.cursor())
 
-    def _publish(self, before: Peek) -> None:
+    def _publish(self, before: Standing) -> None:
         has_to_last = before.questions is not None or self.standing.questions is not None
         self._show(self.redactor.redact_text(record.to_text(self.standing)), is_lasting=has_to_last)
 
     def _put(self, cursor: sqlite3.Cursor, name: str, value: str) -> None:
         cursor.execute("INSERT OR REPLACE INTO agentos_item VALUES (?, ?)", (name, self.redactor.redact_text(value)))
 
-    def _stored_standing(self) -> Peek:
+    def _stored_standing(self) -> Standing:
         with damage_is_told():
             text = self.get("standing")
             is_new = text is None and not self.connection.execute("SELECT 1 FROM agentos_item LIMIT 1").fetchone()
-        standing = Peek() if is_new else record.from_text(text or "")
+        standing = Standing() if is_new else record.from_text(text or "")
         if standing is None:
             raise CheckpointUnusable("outdated", "made by another version of AgentOS")
         return standing

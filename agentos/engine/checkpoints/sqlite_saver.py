@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.constants import START
 
-from agentos.engine.checkpoints.protocol import Peek
+from agentos.engine.checkpoints.protocol import Standing
 from agentos.engine.checkpoints.sqlite import unwritable_is_a_fault
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ItemSaver(SqliteSaver):
         is_nested = bool(config["configurable"].get("checkpoint_ns"))
         is_of_nodes = not is_nested and metadata.get("step", 0) > 0
 
-        def after(standing: Peek) -> Peek:
+        def after(standing: Standing) -> Standing:
             # Whatever it asked a person, it has moved on.
             standing = replace(standing, questions=None, answer=None)
             if not is_of_nodes:
@@ -86,7 +86,7 @@ class ItemSaver(SqliteSaver):
         channels = {channel for channel, _ in writes}
         is_node = task_path.rpartition(", ")[2] != START
 
-        def after(standing: Peek) -> Peek:
+        def after(standing: Standing) -> Standing:
             if not is_node or channels <= {ERROR}:
                 return standing
             standing = replace(standing, is_untouched=False)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from agentos.engine.checkpoints import record
-from agentos.engine.checkpoints.protocol import Peek
+from agentos.engine.checkpoints.protocol import Standing
 
-STANDING = Peek("draft", "abc", questions=[{"document": "text\nof a draft"}], answer="yes", is_untouched=False)
+STANDING = Standing("draft", "abc", questions=[{"document": "text\nof a draft"}], answer="yes", is_untouched=False)
 
 
 @pytest.mark.parametrize("is_lasting", [True, False])
 def test_what_is_written_is_read(tmp_path: Path, is_lasting: bool) -> None:
     path = tmp_path / "a.json"
     assert record.read(path) is None
-    for standing in (STANDING, Peek("a much longer name than before" * 40), Peek(), STANDING):
+    for standing in (STANDING, Standing("a much longer name than before" * 40), Standing(), STANDING):
         record.write(path, record.to_text(standing), is_lasting=is_lasting)
         assert record.read(path) == standing
     assert list(tmp_path.iterdir()) == [path]
@@ -28,7 +28,7 @@ def test_records_of_the_same_kind_have_one_length(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     sizes = set()
     for node in ("n", "N2_validate_the_draft"):
-        record.write(path, record.to_text(Peek(node, "a" * 64)), is_lasting=False)
+        record.write(path, record.to_text(Standing(node, "a" * 64)), is_lasting=False)
         sizes.add(path.stat().st_size)
     assert sizes == {512}
 
@@ -52,7 +52,7 @@ def test_what_another_version_wrote_is_none(tmp_path: Path, text: str) -> None:
 
 def test_a_reader_beside_a_writer_sees_whole_records(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    standings = [Peek("short"), Peek("a longer name" * 20)]
+    standings = [Standing("short"), Standing("a longer name" * 20)]
     record.write(path, record.to_text(standings[0]), is_lasting=False)
     enough = threading.Event()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentos.engine.checkpoints import scratch, store_at, store_for
-from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, Peek
+from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, Standing
 from agentos.engine.checkpoints.sqlite import SqliteCheckpoint, SqliteStore, synced
 
 REF = ItemRef("lld", "42")
@@ -93,7 +93,7 @@ def test_a_record_of_an_earlier_database_is_not_taken_for_a_new_ones(
     db_path.unlink()  # All that a kill in the middle of removing got to.
     assert store.peek(REF) is None
     with closing(store.open(REF)):
-        assert store.peek(REF) == Peek()
+        assert store.peek(REF) == Standing()
 
 
 def test_commits_reach_the_log_at_once_and_those_of_a_step_the_disk(checkpoint: SqliteCheckpoint) -> None:
@@ -143,9 +143,9 @@ def test_text_that_is_none_is_damage_and_no_full_disk(store: SqliteStore, checkp
 def test_an_empty_file_is_as_good_as_none(store: SqliteStore, db_path: Path) -> None:
     db_path.parent.mkdir()
     db_path.touch()
-    assert store.peek(REF) == Peek()
+    assert store.peek(REF) == Standing()
     with closing(store.open(REF)) as made:
-        assert (made.standing, made.has_steps) == (Peek(), False)
+        assert (made.standing, made.has_steps) == (Standing(), False)
 
 
 def test_a_database_from_before_the_engine_kept_a_standing_is_outdated(store: SqliteStore, db_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_no_bytes_on_disk_make_looking_fail(
                 place = rng.randrange(len(damaged))
                 damaged[place : place + rng.randrange(1, 64)] = rng.randbytes(rng.randrange(64))
             path.write_bytes(damaged)
-        assert store.peek(REF) in (Peek(), Peek(input_hash="abc", questions=["sure?"]))
+        assert store.peek(REF) in (Standing(), Standing(input_hash="abc", questions=["sure?"]))
         store.output_paths(REF)
 
 
@@ -198,7 +198,7 @@ def test_a_database_that_cannot_be_written_is_a_fault_of_the_run(checkpoint: Sql
         checkpoint.keep_output(Path("a.md"), b"text")
     with pytest.raises(CheckpointUnwritable):
         checkpoint.park(["sure?"])
-    assert checkpoint.standing == Peek(input_hash="abc")
+    assert checkpoint.standing == Standing(input_hash="abc")
 
 
 def test_a_record_that_cannot_be_written_is_a_fault_of_the_run(tmp_path: Path) -> None:
@@ -231,10 +231,10 @@ def test_a_step_that_does_not_fit_leaves_neither_itself_nor_what_the_engine_note
     fill(checkpoint.connection)
     with pytest.raises(CheckpointUnwritable, match="full"):
         saver.put(config, state, {"step": 1}, {})
-    assert (saver.get_tuple(checkpoint.config), checkpoint.standing) == (None, Peek(input_hash="abc"))
-    assert store.peek(REF) == Peek(input_hash="abc")
+    assert (saver.get_tuple(checkpoint.config), checkpoint.standing) == (None, Standing(input_hash="abc"))
+    assert store.peek(REF) == Standing(input_hash="abc")
     with closing(store.open(REF)) as again:
-        assert again.standing == Peek(input_hash="abc")
+        assert again.standing == Standing(input_hash="abc")
 
 
 def fill(connection: sqlite3.Connection) -> None:
