@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentos.engine.backends.forkserver import server as forkserver
+from agentos.engine.backends.output_lines import OutputLines
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.loop import READ, WRITE, Loop, Timer
 from agentos.engine.messages import (
@@ -32,10 +33,8 @@ from agentos.engine.messages import (
     encode,
 )
 from agentos.engine.stopping import GRACE
-from agentos.keys.redaction import Redactor, StreamRedactor, redact_record
+from agentos.keys.redaction import Redactor, redact_record
 from agentos.processes import host
-from agentos.text.output_prefixer import LineAssembler
-from agentos.text.terminal import clean_block
 
 RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
 _servers: set[int] = set()
@@ -57,11 +56,10 @@ class _Worker:
     item_id: str
     control: socket.socket
     output_fd: int
-    redactor: StreamRedactor
+    output: OutputLines
     pid: int | None = None
     kill_wanted: bool = False
     lines: LineBuffer = field(default_factory=LineBuffer)
-    assembler: LineAssembler = field(default_factory=LineAssembler)
     unsent: bytearray = field(default_factory=bytearray)
     prompt_timer: Timer | None = None
     prompt_turns: int = 0
@@ -108,8 +106,7 @@ class ForkServerBackend:
         self._adopted_before = False
         self._server: socket.socket | None = None
         self._server_output = -1
-        self._server_redactor = StreamRedactor(self._redactor)
-        self._server_assembler = LineAssembler()
+        self._loading_output = OutputLines(redactor, keep_colour=False)
         self._is_paused = False
         self._may_hold = True
         self._is_loaded = False
@@ -154,7 +151,7 @@ class ForkServerBackend:
             fcntl.fcntl(output_write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         ours.setblocking(False)
         os.set_blocking(output_read, False)
-        worker = _Worker(message.item_id, ours, output_read, StreamRedactor(self._redactor))
+        worker = _Worker(message.item_id, ours, output_read, OutputLines(self._redactor, keep_colour=True))
         self._workers[message.item_id] = worker
         request = json.dumps({"kind": "start", "item_id": message.item_id}).encode()
         try:
@@ -268,10 +265,11 @@ class ForkServerBackend:
         match fact.pop("kind"):
             case "ready":
                 self._is_loaded = self._has_ever_loaded = True
+                self._show_loading_output()
                 self._events.loaded(fact["input_keys"])
             case "failed":
                 self._has_failed = True
-                self._read_server_output(0)
+                self._show_loading_output()
                 self._events.load_failed(LoadFailure(**redact_record(fact, self._redactor)))
             case "started":
                 self._started(fact["item_id"], fact["pid"])
@@ -340,16 +338,20 @@ class ForkServerBackend:
                 data = os.read(self._server_output, _READ_BYTES)
             except BlockingIOError:
                 return
-            if data:
-                block = self._server_assembler.feed(self._server_redactor.feed(data))
-            else:
-                block = self._server_assembler.feed(self._server_redactor.flush()) + self._server_assembler.finish()
-            if block:
-                self._events.loading_wrote(self._redactor.redact(clean_block(block, keep_colour=False)))
+            self._show_loading(self._loading_output.feed(data) if data else self._loading_output.finish())
             if not data:
                 self._loop.unwatch(self._server_output)
                 os.close(self._server_output)
                 self._server_output = -1
+
+    def _show_loading_output(self) -> None:
+        """All of it: the graph's module has printed what it had to."""
+        self._read_server_output(0)
+        self._show_loading(self._loading_output.flush_partial())
+
+    def _show_loading(self, block: bytes) -> None:
+        if block:
+            self._events.loading_wrote(block)
 
     # What workers say and write.
 
@@ -415,7 +417,7 @@ class ForkServerBackend:
     def _hand_over_held(self, worker: _Worker) -> None:
         messages, worker.held = worker.held, []
         if messages:
-            self._show_unfinished(worker)
+            self._show(worker, worker.output.flush_partial())
         for message in messages:
             self._events.worker_said(worker.item_id, message)
 
@@ -437,7 +439,7 @@ class ForkServerBackend:
                 self._close_output(worker)
                 break
             taken += len(data)
-            self._show(worker, worker.assembler.feed(worker.redactor.feed(data)))
+            self._show(worker, worker.output.feed(data))
             if self._is_paused and taken >= at_least and not to_the_end:
                 break
         if taken:
@@ -446,16 +448,14 @@ class ForkServerBackend:
 
     def _show(self, worker: _Worker, block: bytes) -> None:
         if block:
-            # Again, because the control sequences that may have stood inside of a secret are gone now.
-            cleaned = self._redactor.redact_coloured(clean_block(block, keep_colour=True))
-            self._events.worker_wrote(worker.item_id, cleaned)
+            self._events.worker_wrote(worker.item_id, block)
 
     def _wait_for_rest_of_line(self, worker: _Worker) -> None:
         if worker.prompt_timer is not None:
             worker.prompt_timer.cancel()
             worker.prompt_timer = None
         worker.prompt_turns = 0
-        if worker.assembler.has_partial or worker.redactor.is_holding:
+        if worker.output.has_partial:
             worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_prompt(worker))
 
     def _show_prompt(self, worker: _Worker) -> None:
@@ -466,11 +466,7 @@ class ForkServerBackend:
         if worker.pid and worker.prompt_turns < _PROMPT_TURNS and host.is_runnable(worker.pid):
             worker.prompt_timer = self._loop.after(_PROMPT_SECONDS, lambda: self._show_prompt(worker))
             return
-        self._show_unfinished(worker)
-
-    def _show_unfinished(self, worker: _Worker) -> None:
-        lines = worker.assembler.feed(worker.redactor.flush_partial())
-        self._show(worker, lines + worker.assembler.flush_partial())
+        self._show(worker, worker.output.flush_partial())
 
     def _close_output(self, worker: _Worker) -> None:
         if worker.output_fd >= 0:
@@ -486,7 +482,7 @@ class ForkServerBackend:
             worker.held_exit = end
             return
         self._read_output(worker, to_the_end=True)
-        self._show(worker, worker.assembler.feed(worker.redactor.flush()) + worker.assembler.finish())
+        self._show(worker, worker.output.finish())
         self._hand_over_held(worker)
         self._forget(worker)
         self._events.worker_gone(worker.item_id, end)
