@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import WorkerSetup
@@ -39,6 +39,7 @@ from agentos.keys.key_file import KeyFile
 from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.refusals import Patience
+from agentos.llm import in_worker
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
 from agentos.providers.provider import base_url_variable
@@ -150,11 +151,12 @@ class Launcher:
                         graph=request.graph,
                         search_dir=request.search_dir,
                         environment=scrubbed(environment, all_credentials),
+                        extension=in_worker.EXTENSION,
+                        extension_options=_preloads(request, credentials),
                     ),
                     fork=request.fork,
                     claims_fd=claims.fileno(),
                     redactor=redactor,
-                    **_preloads(request, credentials),
                 ),
                 keys=lambda control, emit: _lease_server(request, credentials, memory, redactor, loop, control, emit),
                 redactor=redactor,
@@ -293,13 +295,13 @@ def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, 
     return usable, told
 
 
-def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, list[str]]:
+def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
     held = list(dict.fromkeys(spec.provider for spec in credentials.specs))
     if request.preload_providers is not None:
-        return {"preload_providers": [provider for provider in held if provider in request.preload_providers]}
+        return in_worker.preload_options(providers=[name for name in held if name in request.preload_providers])
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
-    return {"key_providers": [provider for provider in held if default in ("", provider)]}
+    return in_worker.preload_options(if_used=[name for name in held if default in ("", name)])
 
 
 def _settings(request: RunRequest, run_id: str) -> RunSettings:

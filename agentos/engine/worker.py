@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
 import socket
@@ -37,13 +36,11 @@ from agentos.engine.messages import (
     decode,
     encode,
 )
+from agentos.engine.worker_extension import WorkerExtension
 from agentos.errors import AgentosError, CallCancelledError
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import LeaseGranted, LeaseRefused
 from agentos.keys.redaction import Redactor
-from agentos.llm.broker import set_broker
-from agentos.llm.cancellation import cancel_calls
-from agentos.llm.context import calls_made, set_call_context
 from agentos.outcomes import AWAITING_REVIEW, COMPLETED
 from agentos.processes import host
 
@@ -65,9 +62,12 @@ _MAX_TRACEBACK_CHARACTERS = 20_000
 class Channel:
     """The worker's end of its socket. A thread listens, so that a busy node can still be told to stop."""
 
-    def __init__(self, connection: socket.socket, start: StartItem, early: list[bytes]) -> None:
+    def __init__(
+        self, connection: socket.socket, start: StartItem, early: list[bytes], on_stop: Callable[[], None]
+    ) -> None:
         self._socket = connection
         self._start = start
+        self._on_stop = on_stop
         self._lines = LineBuffer()
         self._send_lock = threading.Lock()
         self._may_proceed = threading.Semaphore(0)
@@ -143,7 +143,7 @@ class Channel:
             signal.pthread_kill(self._main_thread, signal.SIGINT)
         # Calls in other threads know nothing of the signal.
         self.broker.stop()
-        cancel_calls()
+        self._on_stop()
         threading.Thread(target=self._end_after_grace, daemon=True).start()
 
     def _end_after_grace(self) -> None:
@@ -156,14 +156,15 @@ def _end_group() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def run_worker(control: socket.socket, load: Callable[[], CompiledGraph]) -> None:
+def run_worker(control: socket.socket, load: Callable[[], CompiledGraph], extend: type[WorkerExtension]) -> None:
     """Serve one item over `control` and exit. Never returns."""
     exit_status = 1
     try:
         start, early = _receive_start(control)
         _prepare_process(start)
-        channel = Channel(control, start, early)
-        channel.send(_serve(start, channel, load))
+        extension = extend(workflow=start.workflow, item_id=start.item_id)
+        channel = Channel(control, start, early, extension.stop)
+        channel.send(_serve(start, channel, load, extension))
         exit_status = 0
     except (ConnectionError, EOFError):
         pass  # The coordinator is gone; so are we.
@@ -225,7 +226,9 @@ def _prepare_process(start: StartItem) -> None:
         host.limit_memory(int(memory_limit))
 
 
-def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]) -> UpMessage:
+def _serve(
+    start: StartItem, channel: Channel, load: Callable[[], CompiledGraph], extension: WorkerExtension
+) -> UpMessage:
     """Run the item and say how it ended. Whatever a node raises ends here, as text."""
     execution: Execution | None = None
     try:
@@ -237,17 +240,17 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]
         channel.send(ItemOpened(resumed_after=standing.resumes_after, pid=os.getpid(), notice=opened.notice))
         redactor = checkpoint.redactor = channel.broker.redactor
         outputs.set_keeper(checkpoint.keep_output)
-        set_broker(channel.broker, mask=redactor.redact_text)
+        notes = Notes(extension, checkpoint)
+        extension.begin(channel.broker, redactor.redact_text, notes.kept)
         from agentos.engine.graph import Execution  # noqa: PLC0415  Loaded by `load`.
 
         execution = Execution(graph, checkpoint)
         running = execution
-        calls = CallCounts(start, checkpoint)
 
         def announce(node: str) -> None:
-            calls.save()
+            notes.keep()
             channel.ask_to_start(node, running.collect_finished())
-            set_call_context(workflow=start.workflow, item=start.item_id, node=node)
+            extension.node_starts(node)
 
         if standing.questions is not None and standing.answer is None:
             return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=[], outputs=[], is_parked=True)
@@ -265,22 +268,19 @@ def _serve(start: StartItem, channel: Channel, load: Callable[[], CompiledGraph]
         outputs.set_keeper(None)
 
 
-class CallCounts:
-    """How many model calls each node has made, kept over a resume: recordings are named by them."""
+class Notes:
+    """What the extension wants to know again after a resume."""
 
-    def __init__(self, start: StartItem, checkpoint: ItemCheckpoint) -> None:
-        self._place = {"workflow": start.workflow, "item": start.item_id}
+    def __init__(self, extension: WorkerExtension, checkpoint: ItemCheckpoint) -> None:
+        self._extension = extension
         self._checkpoint = checkpoint
-        self._saved = checkpoint.get("calls") or "{}"
-        for node, calls_before in json.loads(self._saved).items():
-            set_call_context(**self._place, node=node, calls_before=calls_before)
+        self.kept = checkpoint.get("extension") or ""
 
-    def save(self) -> None:
-        """Between nodes: the calls of a node that is interrupted are made, and counted, again."""
-        calls = json.dumps(calls_made(**self._place))
-        if calls != self._saved:
-            self._checkpoint.put("calls", calls)
-            self._saved = calls
+    def keep(self) -> None:
+        notes = self._extension.notes()
+        if notes != self.kept:
+            self._checkpoint.put("extension", notes)
+            self.kept = notes
 
 
 def _done(execution: Execution, checkpoint: ItemCheckpoint) -> UpMessage:

@@ -17,6 +17,8 @@ import pytest
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit, WorkerSetup
+from agentos.engine.checkpoints.protocol import ItemRef
+from agentos.engine.checkpoints.sqlite import SqliteStore
 from agentos.engine.claims import Claims
 from agentos.engine.loop import Loop
 from agentos.engine.messages import (
@@ -73,6 +75,34 @@ graph.add_edge("two", END)
 """Two nodes; the item's input is the code that they execute."""
 
 
+EXTENSION = """
+import pathlib
+
+class Noisy:
+    def __init__(self, *, workflow, item_id):
+        self.name = f"{workflow} {item_id}"
+        self.nodes = []
+
+    @staticmethod
+    def preload(options, loaded):
+        assert "flow" not in options and "langgraph" in loaded
+        print("preloads for", options["of"])
+
+    def begin(self, leases, mask, notes):
+        print("begins", self.name, "notes", notes)
+
+    def node_starts(self, node):
+        self.nodes.append(node)
+        print("starts", node)
+
+    def notes(self):
+        return ",".join(self.nodes)
+
+    def stop(self):
+        pathlib.Path("stopped").touch()
+"""
+
+
 @dataclass(frozen=True)
 class Kind:
     """One backend, and what only its tests know of it."""
@@ -110,7 +140,7 @@ class Wrote:
 class Bench:
     """A coordinator's place at a backend: hears everything, and lets each node start unless told otherwise."""
 
-    def __init__(self, kind: Kind, folder: Path, graph: str = "flow.py:graph") -> None:
+    def __init__(self, kind: Kind, folder: Path, graph: str = "flow.py:graph", extension: str = "") -> None:
         self.kind = kind
         self.folder = folder
         self.loads: list[list[str] | None] = []
@@ -126,7 +156,12 @@ class Bench:
         self.loop = Loop()
         self.claims = Claims(folder / "claims.lock")
         setup = WorkerSetup(
-            run_id=f"contract-{folder.name}", graph=graph, search_dir=folder, environment=dict(os.environ)
+            run_id=f"contract-{folder.name}",
+            graph=graph,
+            search_dir=folder,
+            environment={**os.environ, "PYTHONPATH": str(folder)},
+            extension=extension,
+            extension_options={"of": "the run"},
         )
         self.backend = kind.make(self.loop, self, setup, self.claims)
 
@@ -150,7 +185,7 @@ class Bench:
                 run_id="contract",
                 attempt=attempt,
                 input=dict(nodes),
-                db_path=str(self.folder / f"{item_id}.db"),
+                checkpoint_address=SqliteStore(self.folder).address(ItemRef("contract", item_id)),
                 project_dir=str(self.folder),
                 fresh=False,
                 heartbeat_seconds=5.0,
@@ -233,8 +268,8 @@ class Bench:
 
 
 @contextmanager
-def benched(kind: Kind, folder: Path, graph: str = "flow.py:graph") -> Iterator[Bench]:
-    bench = Bench(kind, folder, graph)
+def benched(kind: Kind, folder: Path, graph: str = "flow.py:graph", extension: str = "") -> Iterator[Bench]:
+    bench = Bench(kind, folder, graph, extension)
     try:
         yield bench
     finally:
@@ -424,6 +459,23 @@ def test_what_a_worker_leaves_behind_is_ended_and_reported(shared: Bench, tmp_pa
     pid = int(child_file.read_text())
     assert end == WorkerExit(code=0, leaked=(pid,))
     shared.until(lambda: not is_alive(pid), "the end of the child")
+
+
+def test_a_worker_uses_the_extension_it_is_told_of_and_keeps_its_notes(kind: Kind, tmp_path: Path) -> None:
+    with benched(kind, tmp_path, extension="noisy:Noisy") as bench:
+        (tmp_path / "noisy.py").write_text(EXTENSION)
+        bench.load()
+        nodes = {"second": "wait_for('go')"}
+        bench.start("extended", **nodes)
+        bench.until(lambda: b"starts two\n" in bench.written("extended"), "the second node")
+        assert bench.written("extended") == b"begins contract extended notes \nstarts one\nstarts two\n"
+        bench.send("extended", StopItem())
+        bench.gone("extended")
+        assert (tmp_path / "stopped").exists()
+        (tmp_path / "go").touch()
+        bench.start("extended", **nodes)
+        bench.gone("extended")
+        assert bench.written("extended") == b"begins contract extended notes one\nstarts two\n"
 
 
 def test_an_item_that_was_killed_resumes_after_its_last_finished_node(shared: Bench, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ ROOMS = (
 ROOM_KNOWS_NOTHING_OF = {
     "keys": ("agentos.settings",),
     "llm": ("agentos.engine",),
-    "engine": ("agentos.git", "agentos.documents", "agentos.settings", "agentos.records"),
+    "engine": ("agentos.git", "agentos.documents", "agentos.settings", "agentos.records", "agentos.llm"),
     "reporters": ("agentos.engine", "agentos.keys", "agentos.llm"),
     "documents": ("agentos.engine", "agentos.git", "agentos.llm"),
     "codebase": ("agentos.engine", "agentos.git", "agentos.llm"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from agentos.engine.messages import DownMessage, StartItem, UpMessage
 from agentos.errors import UsageError
@@ -26,6 +26,10 @@ class WorkerSetup:
     """Where the graph's module is looked for."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Without secrets."""
+    extension: str = ""
+    """What workers load beside the graph, see `engine/worker_extension.py`."""
+    extension_options: Mapping[str, Any] = field(default_factory=dict)
+    """For its `preload`; plain data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

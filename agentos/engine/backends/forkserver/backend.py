@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,8 +80,6 @@ class ForkServerBackend:
         *,
         fork: bool,
         claims_fd: int,
-        preload_providers: Sequence[str] = (),
-        key_providers: Sequence[str] = (),
         redactor: Redactor,
     ) -> None:
         """Without `fork` each worker is a fresh interpreter. A worker keeps `claims_fd` open as long as it lives."""
@@ -97,8 +94,8 @@ class ForkServerBackend:
             "search_dir": str(setup.search_dir),
             "fork": fork,
             "coordinator_pid": os.getpid(),
-            "preload_providers": list(preload_providers),
-            "key_providers": list(key_providers),
+            "extension": setup.extension,
+            "extension_options": dict(setup.extension_options),
         }
         self._workers: dict[str, _Worker] = {}
         self._process: subprocess.Popen[bytes] | None = None

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentos.engine.stopping import EXITING_SECONDS, GRACE
+from agentos.engine.worker_extension import NoExtension, WorkerExtension, extension_named
 from agentos.errors import UsageError
 from agentos.processes import host
 
@@ -73,7 +74,7 @@ def _spawned_worker(control_fd: int, claims_fd: int, settings: dict[str, Any]) -
     host.adopt_orphans()
     host.volunteer_for_oom_killer()
     _keep_from_children(control_fd, claims_fd)
-    run_worker(socket.socket(fileno=control_fd), lambda: _loader(settings))
+    run_worker(socket.socket(fileno=control_fd), lambda: _loader(settings), extension_named(settings["extension"]))
 
 
 class ForkServer:
@@ -85,6 +86,7 @@ class ForkServer:
         self._workers: dict[int, str] = {}
         self._beyond_reach: set[int] = set()
         self._graph: CompiledGraph | None = None
+        self._extension: type[WorkerExtension] = NoExtension
         self._child_signal_read, self._child_signal_write = os.pipe()
 
     def run(self) -> None:
@@ -120,16 +122,19 @@ class ForkServer:
     def _preload(self) -> bool:
         try:
             self._graph = _loader(self._settings)
-            calls_models = "agentos.llm" in sys.modules
+            loaded = frozenset(sys.modules)
             from agentos.engine import graph, worker  # noqa: F401, PLC0415  For the workers to find.
 
+            self._extension = extension_named(self._settings["extension"])
             graph.warm_up()
             keys = graph.input_keys(self._graph)
         except BaseException as error:
             self._send("failed", is_usage=isinstance(error, UsageError), **_words(error))
             return False
         if self._settings["fork"]:
-            self._preload_sdks(calls_models=calls_models)
+            # What is missing or broken is the business of whoever needs it.
+            with suppress(Exception):
+                self._extension.preload(self._settings["extension_options"], loaded)
         else:
             self._graph = None
         # Before any fork: what is still kept here would be said again by every worker.
@@ -140,16 +145,6 @@ class ForkServer:
         gc.enable()
         self._send("ready", input_keys=keys)
         return True
-
-    def _preload_sdks(self, *, calls_models: bool) -> None:
-        """Seconds of imports, once instead of in every worker. Only for providers that are going to be called."""
-        providers = self._settings["preload_providers"] or (self._settings["key_providers"] if calls_models else [])
-        if providers:
-            from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
-
-            # An SDK that is missing or broken is the business of the call that needs it.
-            with suppress(Exception):
-                preload(tuple(providers))
 
     def _send(self, kind: str, **data: Any) -> bool:
         try:
@@ -218,7 +213,7 @@ class ForkServer:
 
         graph = self._graph
         assert graph is not None
-        run_worker(socket.socket(fileno=control_fd), lambda: graph)
+        run_worker(socket.socket(fileno=control_fd), lambda: graph, self._extension)
 
     def _spawn(self, descriptors: list[int]) -> int:
         control_fd, output_fd, claims_fd = descriptors

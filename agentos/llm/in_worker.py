@@ -1,0 +1,56 @@
+"""What model calls need in a worker of the engine, which loads this by name: keys, a place for each call, an end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from agentos.keys.leases import LeaseBroker
+from agentos.llm.broker import set_broker
+from agentos.llm.cancellation import cancel_calls
+from agentos.llm.context import calls_made, set_call_context
+
+EXTENSION = f"{__name__}:ModelCalls"
+"""How the engine is told of it."""
+
+
+def preload_options(*, providers: Sequence[str] = (), if_used: Sequence[str] = ()) -> dict[str, Any]:
+    """Whose SDKs are loaded once for all workers: always, or if the graph turns out to call models."""
+    return {"providers": list(providers), "if_used": list(if_used)}
+
+
+class ModelCalls:
+    """The model calls of one item."""
+
+    def __init__(self, *, workflow: str, item_id: str) -> None:
+        self._workflow = workflow
+        self._item = item_id
+
+    @staticmethod
+    def preload(options: Mapping[str, Any], loaded: Collection[str]) -> None:
+        """Seconds of imports. Only for providers that are going to be called."""
+        providers = options.get("providers") or (options.get("if_used") if "agentos.llm" in loaded else ())
+        if providers:
+            from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
+
+            preload(tuple(providers))
+
+    def begin(self, leases: LeaseBroker, mask: Callable[[str], str], notes: str) -> None:
+        set_broker(leases, mask=mask)
+        for node, calls_before in json.loads(notes or "{}").items():
+            set_call_context(workflow=self._workflow, item=self._item, node=node, calls_before=calls_before)
+
+    def node_starts(self, node: str) -> None:
+        set_call_context(workflow=self._workflow, item=self._item, node=node)
+
+    def notes(self) -> str:
+        """How many calls each node has made: recordings are named by them.
+
+        Asked between nodes: the calls of a node that is interrupted are made, and counted, again.
+        """
+        calls = calls_made(workflow=self._workflow, item=self._item)
+        return json.dumps(calls) if calls else ""
+
+    def stop(self) -> None:
+        cancel_calls()

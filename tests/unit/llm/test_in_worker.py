@@ -1,0 +1,88 @@
+"""Model calls in a worker: whose keys they use, which place they have, and how they are given up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from agentos.engine.worker_extension import WorkerExtension, extension_named
+from agentos.llm import broker, context, in_worker
+from agentos.llm import calls as model_calls
+from agentos.llm.cancellation import Cancellation, tracked
+from agentos.llm.in_worker import ModelCalls, preload_options
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_fresh_worker() -> Iterator[None]:
+    context.forget_rounds()
+    yield
+    context.forget_rounds()
+    broker.set_broker(None)
+
+
+def calls() -> WorkerExtension:
+    return ModelCalls(workflow="lld", item_id="42")
+
+
+def test_the_engine_finds_it_by_its_name() -> None:
+    assert extension_named(in_worker.EXTENSION) is ModelCalls
+
+
+def test_calls_lease_from_the_broker_of_the_worker_and_are_masked_by_it() -> None:
+    leases = object()
+    calls().begin(leases, lambda text: text.replace("sk-1", "****"), "")  # type: ignore[arg-type]
+    assert broker.current_broker() is leases
+    assert broker.masked("the key is sk-1") == "the key is ****"
+
+
+def test_a_call_belongs_to_the_node_that_runs() -> None:
+    calls().node_starts("draft")
+    place = context.next_call_place()
+    assert (place.workflow, place.item, place.node, place.round) == ("lld", "42", "draft", 1)
+
+
+def test_counts_go_on_after_a_resume() -> None:
+    before = calls()
+    before.node_starts("draft")
+    context.next_call_place()
+    context.next_call_place()
+    notes = before.notes()
+    assert json.loads(notes) == {"draft": 2}
+    context.forget_rounds()
+    after = calls()
+    after.begin(object(), str, notes)  # type: ignore[arg-type]
+    after.node_starts("draft")
+    assert context.next_call_place().round == 3
+
+
+def test_an_item_without_calls_has_nothing_to_keep() -> None:
+    assert calls().notes() == ""
+
+
+def test_a_stop_gives_up_calls_in_flight() -> None:
+    with tracked(Cancellation()) as call:
+        calls().stop()
+        assert call.is_requested
+
+
+@pytest.mark.parametrize(
+    ("options", "loaded", "expected"),
+    [
+        (preload_options(providers=["google"]), (), [("google",)]),
+        (preload_options(if_used=["openai"]), ("agentos.llm",), [("openai",)]),
+        (preload_options(if_used=["openai"]), ("langgraph",), []),
+        (preload_options(), ("agentos.llm",), []),
+    ],
+)
+def test_sdks_are_loaded_for_providers_that_will_be_called(
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, list[str]],
+    loaded: tuple[str, ...],
+    expected: list[tuple[str]],
+) -> None:
+    preloaded: list[tuple[str, ...]] = []
+    monkeypatch.setattr(model_calls, "preload", preloaded.append)
+    ModelCalls.preload(options, loaded)
+    assert preloaded == expected
