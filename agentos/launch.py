@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,17 +18,14 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
 from agentos.engine.coordinator import Coordinator
 from agentos.engine.done_notes import Done, DoneNotes
-from agentos.engine.emitter import Reporter
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
-from agentos.engine.loop import Loop, Timer
+from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled
-from agentos.engine.stopping import GRACE
-from agentos.engine.stream_sink import StreamSink
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, Stamped, Warned
 from agentos.keys.broker import KeyBroker
@@ -45,11 +41,10 @@ from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconf
 from agentos.providers.provider import base_url_variable
 from agentos.records.runs import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
 from agentos.reporters.audit import AuditReporter
-from agentos.reporters.console import ConsoleReporter, wants_colour
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
+from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
-from agentos.text.window import columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,20 +112,24 @@ class Launcher:
         _check_memory_limit(request.environment)
         with ExitStack() as cleanup:
             cleanup.enter_context(signals_handled(_interrupt))
-            credentials = load_credentials()
-            all_credentials = _without_limit(credentials)
-            redactor = Redactor(all_credentials.secrets.values())
-            urls, endpoint_warnings = _usable_urls(request, {spec.provider for spec in credentials.specs})
-            environment = _workers_environment(request, urls)
+            keys = _Keys()
+            urls, endpoint_warnings = _usable_urls(request, keys.providers)
             loop = Loop()
             cleanup.callback(loop.close)
             run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
             self.run_id = run_dir.name
-            output = _Output(loop, request, run_dir, self._stop_because_closed, self._resume_output)
+            output = RunOutput(
+                loop,
+                run_dir,
+                is_json=request.is_json,
+                is_quiet=request.is_quiet,
+                on_closed=self._stop_because_closed,
+                on_drained=self._resume_output,
+            )
             with _records_kept():
                 claims = cleanup.enter_context(Claims.of_project(request.project_dir))
                 audit = AuditReporter(run_dir, output.json_sink)
-            memory = LimitMemory()
+            setup = _worker_setup(request, run_dir.name, urls, keys)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
                 _settings(request, run_dir.name),
@@ -144,41 +143,33 @@ class Launcher:
                 vital_reporters=[audit],
                 claims=claims,
                 backend=lambda events: ForkServerBackend(
-                    loop,
-                    events,
-                    WorkerSetup(
-                        run_id=run_dir.name,
-                        graph=request.graph,
-                        search_dir=request.search_dir,
-                        environment=scrubbed(environment, all_credentials),
-                        extension=in_worker.EXTENSION,
-                        extension_options=_preloads(request, credentials),
-                    ),
-                    fork=request.fork,
-                    claims_fd=claims.fileno(),
-                    redactor=redactor,
+                    loop, events, setup, fork=request.fork, claims_fd=claims.fileno(), redactor=keys.redactor
                 ),
-                keys=lambda control, emit: _lease_server(request, credentials, memory, redactor, loop, control, emit),
-                redactor=redactor,
+                keys=lambda control, emit: _lease_server(request, keys, loop, control, emit),
+                redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
-            self._run = run
-            if self._early_stop:
-                run.request_stop(self._early_stop)
-            try:
-                run.prepare()
-                held = _held_items(request, claims, run_dir)
-                run.hold_back(held, _done_items(request, held))
-                for warning in (*request.warnings, *credentials.warnings, *memory.warnings, *endpoint_warnings):
-                    run.announce(Warned(text=warning))
-                exit_code = run.execute()
-            finally:
-                self._has_begun = run.has_begun
-                run.close()
-                output.close(is_stopping=run.is_stopping)
-                self._run = None
+            exit_code = self._execute(run, claims, output, [*keys.warnings, *endpoint_warnings])
             prune(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
+
+    def _execute(self, run: Coordinator, claims: Claims, output: RunOutput, warnings: Sequence[str]) -> ExitCode:
+        request = self._request
+        self._run = run
+        if self._early_stop:
+            run.request_stop(self._early_stop)
+        try:
+            run.prepare()
+            held = _held_items(request, claims, self.run_id)
+            run.hold_back(held, _done_items(request, held))
+            for warning in (*request.warnings, *warnings):
+                run.announce(Warned(text=warning))
+            return run.execute()
+        finally:
+            self._has_begun = run.has_begun
+            run.close()
+            output.close(is_stopping=run.is_stopping)
+            self._run = None
 
     def _stop_because_closed(self) -> None:
         if self._run is not None:
@@ -224,24 +215,38 @@ def _records_kept() -> Iterator[None]:
         ) from None
 
 
-def _lease_server(
-    request: RunRequest,
-    credentials: CredentialSet,
-    memory: LimitMemory,
-    redactor: Redactor,
-    loop: Loop,
-    control: RunControl,
-    emit: Listener,
-) -> LeaseServer:
+class _Keys:
+    """The user's keys as the run begins, and what must not be seen of them."""
+
+    def __init__(self) -> None:
+        self.credentials = load_credentials()
+        self._all = _without_limit(self.credentials)
+        self.memory = LimitMemory()
+        self.redactor = Redactor(self._all.secrets.values())
+
+    @property
+    def providers(self) -> list[str]:
+        return list(dict.fromkeys(spec.provider for spec in self.credentials.specs))
+
+    @property
+    def warnings(self) -> list[str]:
+        return [*self.credentials.warnings, *self.memory.warnings]
+
+    def scrub(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The environment without keys."""
+        return scrubbed(environment, self._all)
+
+
+def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunControl, emit: Listener) -> LeaseServer:
     broker = KeyBroker(
-        with_cli_login(credentials),
+        with_cli_login(keys.credentials),
         emit=emit,
-        memory=memory,
-        salt=load_salt() if credentials.credentials else b"",
+        memory=keys.memory,
+        salt=load_salt() if keys.credentials.credentials else b"",
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
         patience=_patience(request.max_wait_seconds),
         key_file=KeyFile(load=lambda: with_cli_login(load_credentials())),
-        on_reload=lambda changed: redactor.add(changed.secrets.values()),
+        on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
     return LeaseServer(broker, control, loop, emit, parallel=request.parallel)
 
@@ -295,9 +300,19 @@ def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, 
     return usable, told
 
 
-def _preloads(request: RunRequest, credentials: CredentialSet) -> dict[str, Any]:
+def _worker_setup(request: RunRequest, run_id: str, urls: Mapping[str, str], keys: _Keys) -> WorkerSetup:
+    return WorkerSetup(
+        run_id=run_id,
+        graph=request.graph,
+        search_dir=request.search_dir,
+        environment=keys.scrub(_workers_environment(request, urls)),
+        extension=in_worker.EXTENSION,
+        extension_options=_preloads(request, keys.providers),
+    )
+
+
+def _preloads(request: RunRequest, held: Sequence[str]) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
-    held = list(dict.fromkeys(spec.provider for spec in credentials.specs))
     if request.preload_providers is not None:
         return in_worker.preload_options(providers=[name for name in held if name in request.preload_providers])
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
@@ -323,9 +338,9 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
     )
 
 
-def _held_items(request: RunRequest, claims: Claims, run_dir: Path) -> dict[str, str]:
+def _held_items(request: RunRequest, claims: Claims, run_id: str) -> dict[str, str]:
     names = {item.id: claim_name(request.workflow, item.id) for item in request.plan.items}
-    live = [d for d in run_dirs() if d != run_dir and is_live(d)]
+    live = [d for d in run_dirs() if d.name != run_id and is_live(d)]
     others = [d for d in live if load_run(d).project_dir in ("", str(request.project_dir))]
     refused = take_claims(claims, names, is_owner_alive=bool(others))
     holder = f"run {others[0].name}" if len(others) == 1 else "another run"
@@ -361,86 +376,3 @@ class _ListenerReporter:
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-class _Output:
-    """The console and, with --json, the event stream."""
-
-    def __init__(
-        self,
-        loop: Loop,
-        request: RunRequest,
-        run_dir: Path,
-        on_closed: Callable[[], None],
-        on_drained: Callable[[], None],
-    ) -> None:
-        self._loop = loop
-        self._sinks: list[StreamSink] = []
-        self._console: ConsoleReporter | None = None
-        self.json_sink: StreamSink | None = None
-
-        def sink(descriptor: int) -> StreamSink:
-            made = StreamSink(descriptor, loop, on_drained=on_drained, on_closed=on_closed)
-            self._sinks.append(made)
-            return made
-
-        if request.is_json:
-            self.json_sink = sink(1)
-        if not request.is_quiet:
-            sys.stdout.flush()
-            descriptor = 2 if request.is_json else 1
-            is_terminal = os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
-            self._console = ConsoleReporter(
-                sink(descriptor),
-                is_terminal=is_terminal,
-                columns=lambda: columns_of(descriptor),
-                colour=wants_colour(os.environ, is_terminal=is_terminal),
-                clock=loop.now,
-                run_dir=run_dir,
-            )
-
-    def reporters(self, pause: Callable[[], None]) -> list[Reporter]:
-        if self._console is None:
-            return []
-        return [_LiveConsole(self._console, self._loop, lambda: any(s.is_full for s in self._sinks), pause)]
-
-    def close(self, *, is_stopping: bool) -> None:
-        for sink in self._sinks:
-            sink.flush(GRACE.flush if is_stopping else None)
-            sink.close()
-            if sink.fault:
-                sys.stderr.write(f"agentos: error: cannot write the output: {sink.fault}. The run was stopped.\n")
-
-
-class _LiveConsole:
-    """The console, redrawn when it asks for it, and told on when its reader falls behind."""
-
-    name = "the console"
-
-    def __init__(
-        self, console: ConsoleReporter, loop: Loop, is_full: Callable[[], bool], pause: Callable[[], None]
-    ) -> None:
-        self._console = console
-        self._loop = loop
-        self._is_full = is_full
-        self._pause = pause
-        self._timer: Timer | None = None
-
-    def handle(self, stamped: Stamped) -> None:
-        self._console.handle(stamped)
-        self._plan_tick()
-        if self._is_full():
-            self._pause()
-
-    def close(self) -> None:
-        self._console.close()
-
-    def _plan_tick(self) -> None:
-        due = self._console.next_tick()
-        if due is not None and self._timer is None:
-            self._timer = self._loop.after(max(0.0, due - self._loop.now()), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        self._console.tick(self._loop.now())
-        self._plan_tick()

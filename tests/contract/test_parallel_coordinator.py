@@ -161,6 +161,21 @@ def test_a_dry_run_lists_the_items_and_does_nothing(capsys: pytest.CaptureFixtur
 # How many at once.
 
 
+def test_an_error_that_cannot_be_shown_fails_its_item_and_ends_the_run() -> None:
+    class UnprintableError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text for you")
+
+    def work(item: str, _key: str | None) -> None:
+        if item == "b":
+            raise UnprintableError
+
+    stats, results = ParallelCoordinator(2, on_event=lambda _event: None).execute_parallel("abc", work, str)
+    assert (stats.success_count, stats.failed) == (2, 1)
+    [failed] = [result for result in results if not result.success]
+    assert (failed.item_id, failed.error_type) == ("b", "UnprintableError")
+
+
 def test_more_workers_than_the_maximum_are_capped_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     assert ParallelCoordinator(max_workers=20).max_workers == ParallelCoordinator.MAX_PARALLELISM == 10
     assert "Warning" in (printed := capsys.readouterr().out)

@@ -106,6 +106,7 @@ ROOMS = (
     "llm",
     "engine",
     "reporters",
+    "run_output",
     "launch",
     "git",
     "sandbox",

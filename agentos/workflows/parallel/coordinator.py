@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Generic, NotRequired, TypedDict, TypeVar
+from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar
 
 from agentos.engine import limits
-from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, make_plan
-from agentos.engine.schedule import Action, Ending, Finish, Kill, Retry, Schedule, Skip, Start, Stop
 from agentos.engine.signals import signals_handled
 from agentos.engine.stopping import GRACE
-from agentos.engine.threads import CallEnd, start_call
+from agentos.engine.threads import CallEnd, NotCalledError, ThreadRun
 from agentos.errors import UsageError
-from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, StopRequested, Warned
+from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, Warned
 from agentos.keys.faults import Credentials, with_faults
-from agentos.outcomes import COMPLETED, FAILED, INTERRUPTED, Outcome
+from agentos.outcomes import INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
 from agentos.settings import load_settings
 from agentos.text.identifiers import sanitize_identifier
@@ -111,7 +111,7 @@ class ParallelCoordinator:
         if wanted > self.MAX_PARALLELISM:
             self._emit(Warned(text=f"max_workers={wanted} is above the maximum; using {self.MAX_PARALLELISM}"))
         self._credentials: Credentials | None = credential_coordinator
-        self._current: _CallableRun[Any] | None = None
+        self._current: ThreadRun | None = None
         self._launcher: Any = None
         self._left: list[str] = []
         self._over = threading.Event()
@@ -131,7 +131,19 @@ class ParallelCoordinator:
         if dry_run:
             _printing_listener().dry_run(by_id)
             return ProgressStats(total=len(by_id)), []
-        run = _CallableRun(by_id, worker_func, self.max_workers, self._credentials, self._emit)
+        credentials = with_faults(self._credentials, os.environ) if self._credentials is not None else None
+
+        def call(item: T) -> None:
+            """On the item's thread: hold a credential, if there are any, for as long as the call lasts."""
+            if credentials is None:
+                worker_func(item, None)
+            else:
+                with _held(credentials) as credential:
+                    if run.is_stopping:
+                        raise NotCalledError  # The key came too late: nothing new starts.
+                    worker_func(item, credential)
+
+        run = ThreadRun({i: partial(call, item) for i, item in by_id.items()}, self.max_workers, self._emit)
         self._over.clear()
         self._current = run
         try:
@@ -141,7 +153,10 @@ class ParallelCoordinator:
             self._current = None
             self._over.set()
         self._left = run.left
-        return run.stats, run.results
+        results = [_result(end) for end in run.ends]
+        successes = sum(result.success for result in results)
+        stats = ProgressStats(total=len(by_id), success_count=successes, failed=len(results) - successes)
+        return stats, results
 
     def get_checkpoints(self) -> list[str]:
         """Items the last run left undone, in order."""
@@ -192,7 +207,8 @@ class ParallelCoordinator:
         """
         run, launcher = self._current, self._launcher
         if run is not None:
-            run.request_stop(reason)
+            is_interrupt = reason is StopReason.INTERRUPT
+            run.request_stop(reason.value, at_once=reason is StopReason.KILL, again_at_once=is_interrupt)
         if launcher is not None:
             launcher.stop(reason.value, at_once=reason is StopReason.KILL)
 
@@ -207,121 +223,26 @@ class ParallelCoordinator:
         self._on_event(event)
 
 
-class _CallableRun(Generic[T]):
-    """One `execute_parallel`: the schedule and the loop of every run, with threads for workers."""
+@contextmanager
+def _held(credentials: Credentials) -> Iterator[str]:
+    credential = credentials.acquire()
+    if credential is None:
+        raise RuntimeError("Failed to acquire credential")
+    try:
+        yield credential
+    finally:
+        credentials.release(credential)
 
-    def __init__(
-        self,
-        items: Mapping[str, T],
-        worker_func: Callable[[T, str | None], object],
-        parallel: int,
-        credentials: Credentials | None,
-        emit: Listener,
-    ) -> None:
-        self._items = items
-        self._worker_func = worker_func
-        self._credentials = with_faults(credentials, os.environ) if credentials is not None else None
-        self._emit = emit
-        self._loop = Loop()
-        self._schedule = Schedule(list(items), limit=parallel)
-        self._started: dict[str, float] = {}
-        self._never_called: set[str] = set()
-        self.stats = ProgressStats(total=len(items))
-        self.results: list[WorkflowResult] = []
 
-    @property
-    def left(self) -> list[str]:
-        return list(self._schedule.left)
-
-    def execute(self) -> None:
-        try:
-            self._perform(self._schedule.begin())
-            if not self._is_finished:
-                self._loop.run()
-        finally:
-            self._loop.close()
-
-    def request_stop(self, reason: StopReason) -> None:
-        self._loop.post(lambda: self._stop(reason))
-
-    def _stop(self, reason: StopReason) -> None:
-        # Decided here and not where it was asked for: of two signals in a row only one is the first.
-        is_second = reason is StopReason.INTERRUPT and self._schedule.is_stopping
-        at_once = reason is StopReason.KILL or is_second
-        if self._schedule.is_stopping and not at_once:
-            return
-        self._emit(StopRequested(reason=reason.value, at_once=at_once))
-        self._perform(self._schedule.stop())
-        # Threads cannot be ended: calls that outlive the grace period are left behind, and their items undone.
-        self._loop.after(0.0 if at_once else GRACE.give_up_after, self._loop.stop)
-
-    _is_finished = False
-
-    def _perform(self, actions: Sequence[Action]) -> None:
-        for action in actions:
-            match action:
-                case Start(item_id=item_id, attempt=attempt):
-                    self._start(item_id, attempt)
-                case Finish():
-                    self._is_finished = True
-                    self._loop.stop()
-                case Stop() | Kill() | Skip() | Retry():
-                    pass  # Running calls drain; callables have neither dependencies nor retries.
-
-    def _start(self, item_id: str, attempt: int) -> None:
-        self._started[item_id] = self._loop.now()
-        self._emit(ItemStarted(item_id=item_id, attempt=attempt, pid=os.getpid()))
-        start_call(
-            item_id, lambda: self._call(item_id), lambda end: self._loop.post(lambda: self._ended(item_id, end))
-        )
-
-    def _call(self, item_id: str) -> None:
-        """On the item's thread: hold a credential, if there are any, for as long as the call lasts."""
-        if self._credentials is None:
-            self._worker_func(self._items[item_id], None)
-            return
-        credential = self._credentials.acquire()
-        if credential is None:
-            raise RuntimeError("Failed to acquire credential")
-        try:
-            if self._schedule.is_stopping:
-                self._never_called.add(item_id)  # The key came too late: nothing new starts.
-            else:
-                self._worker_func(self._items[item_id], credential)
-        finally:
-            self._credentials.release(credential)
-
-    def _ended(self, item_id: str, end: CallEnd) -> None:
-        seconds = self._loop.now() - self._started[item_id]
-        if item_id in self._never_called:
-            self._emit(ItemEnded(item_id=item_id, outcome=INTERRUPTED, seconds=seconds, reason="stopped"))
-            self._perform(self._schedule.ended(item_id, Ending.INTERRUPTED))
-            return
-        if end.is_success:
-            self.stats.success_count += 1
-        else:
-            self.stats.failed += 1
-        self.results.append(
-            WorkflowResult(
-                item_id=item_id,
-                success=end.is_success,
-                error=end.message or None,
-                error_type=end.error_type,
-                traceback=end.traceback,
-                duration_seconds=seconds,
-            )
-        )
-        self._emit(
-            ItemEnded(
-                item_id=item_id,
-                outcome=COMPLETED if end.is_success else FAILED,
-                seconds=seconds,
-                reason=end.message,
-                error_type=end.error_type,
-                traceback=end.traceback,
-            )
-        )
-        self._perform(self._schedule.ended(item_id, Ending.DONE if end.is_success else Ending.NOT_DONE))
+def _result(end: CallEnd) -> WorkflowResult:
+    return WorkflowResult(
+        item_id=end.item_id,
+        success=end.is_success,
+        error=end.message or None,
+        error_type=end.error_type,
+        traceback=end.traceback,
+        duration_seconds=end.seconds,
+    )
 
 
 class _ReportBuilder:
