@@ -57,13 +57,13 @@ def test_a_limited_key_hands_over_to_another_and_parallelism_follows_the_keys(sa
 
 def test_waiting_is_said_once_fails_nobody_and_counts_against_no_time_limit(sandbox: Sandbox) -> None:
     with provider(sandbox, PoolKey(name="alpha")) as server:
-        server.script("alpha", Step(kind="rate_limit", retry_after_seconds=6.0))
+        server.script("alpha", Step(kind="rate_limit", retry_after_seconds=13.0))
         sandbox.write_items(
             {"id": "a", "input": {}},
             {"id": "b", "input": {}},
             {"id": "local", "input": {"calls": 0, "tasks": {"prepare": "wait go-on"}}},
         )
-        run = _run(sandbox, "--parallel", "3", "--timeout-seconds", "4")
+        run = _run(sandbox, "--parallel", "3", "--timeout-seconds", "10")
         line = run.wait_for_line(EXHAUSTED + LIMITED)
         sandbox.release("go-on")
         ended = run.wait_for_record("item_ended", item="local")
@@ -74,7 +74,7 @@ def test_waiting_is_said_once_fails_nobody_and_counts_against_no_time_limit(sand
     assert re.fullmatch(re.escape(EXHAUSTED + LIMITED) + r" at \d\d:\d\d:\d\d \(in \d+ s\)", line), line
     resumed = of_type(sandbox.records(), "pool_resumed")
     assert len(resumed) == 1
-    assert resumed[0]["waited_seconds"] > 4
+    assert resumed[0]["waited_seconds"] > 10
     assert ended["seq"] < resumed[0]["seq"]  # Local nodes went on meanwhile.
     assert server.stats()["by_status"] == {"429": 1, "200": 2}
 
@@ -208,9 +208,9 @@ def test_a_killed_holders_key_serves_the_next_waiter_at_once(sandbox: Sandbox) -
 
 
 def test_a_suspended_holder_keeps_its_key_and_goes_on_where_it_was(sandbox: Sandbox) -> None:
-    with provider(sandbox, PoolKey(name="alpha"), latency_seconds=0.4) as server:
+    with provider(sandbox, PoolKey(name="alpha"), latency_seconds=3.0) as server:
         _items(sandbox, "a", "b")
-        run = _run(sandbox, "--parallel", "2", "--stall-seconds", "2")
+        run = _run(sandbox, "--parallel", "2", "--stall-seconds", "8")
         eventually(lambda: server.hits("alpha") == 1, "a call under way")
         holder = server.requests[0].prompt.split()[0]
         pid = _asking_pid(sandbox, holder)

@@ -248,9 +248,9 @@ def test_a_slow_reader_sees_everything_though_another_worker_has_closed_its_outp
 
 @pytest.mark.slow
 def test_time_that_items_spend_unread_does_not_count(sandbox: Sandbox) -> None:
-    limit = 5.0
+    limit = 10.0
     sandbox.write_items({"id": "f0", "input": {"says": "flood"}})
-    started = _start_reading(sandbox, "--timeout-seconds", str(limit), "--stall-seconds", "2")
+    started = _start_reading(sandbox, "--timeout-seconds", str(limit), "--stall-seconds", "4")
     began = time.monotonic()
     eventually(lambda: _noted(sandbox, " flooded ") >= 1, "the first megabyte")
     flooding = time.monotonic()
