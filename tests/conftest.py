@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+
 import pytest
 
 from agentos.sandbox.bubblewrap import Isolation, is_available
 
-NEEDS = {
-    "needs_bubblewrap": (Isolation.BWRAP, "needs bubblewrap (bwrap), and a kernel that lets it make namespaces"),
-    "needs_namespaces": (Isolation.NAMESPACES, "needs unshare, and a kernel that lets it make namespaces"),
+NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
+    "needs_bash": (lambda: shutil.which("bash") is not None, "needs bash"),
+    "needs_bubblewrap": (
+        lambda: is_available(Isolation.BWRAP),
+        "needs bubblewrap (bwrap), and a kernel that lets it make namespaces",
+    ),
+    "needs_namespaces": (
+        lambda: is_available(Isolation.NAMESPACES),
+        "needs unshare, and a kernel that lets it make namespaces",
+    ),
 }
 """Markers of what a test needs beyond Python, git and make."""
 
@@ -31,6 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker, (isolation, what) in NEEDS.items():
-        if item.get_closest_marker(marker) and not is_available(isolation):
+    for marker, (is_here, what) in NEEDS.items():
+        if item.get_closest_marker(marker) and not is_here():
             pytest.skip(what)

@@ -131,7 +131,7 @@ def test_a_reader_of_the_stream_that_leaves_stops_the_run(sandbox: Sandbox) -> N
     assert json.loads(started.process.stdout.readline())["type"] == "run_started"
     started.process.stdout.close()
     assert started.process.wait(45) == 130
-    no_process_left(sandbox.home, seconds=1.0)
+    no_process_left(sandbox.home)
     assert "Traceback" not in started.stderr()
     assert "Resume with: agentos run " in started.stderr()
 

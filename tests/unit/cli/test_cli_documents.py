@@ -162,6 +162,7 @@ def test_completion_scripts_name_commands_and_options(
     assert ("review" in script) if command == "agentos" else ("max-rounds" in script)
 
 
+@pytest.mark.needs_bash
 def test_the_bash_completion_works_in_bash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["completion", "bash"])
     script = tmp_path / "agentos.bash"
