@@ -16,8 +16,8 @@ from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
-from agentos.workflows.drafting.pending import Wanted
 from agentos.workflows.implementation.pending import WORKFLOW, Choices, find_designs
+from agentos.workflows.pending import Wanted
 
 
 def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -16,7 +16,8 @@ from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
-from agentos.workflows.drafting.pending import Wanted, find_briefs, find_llds
+from agentos.workflows.drafting.pending import find_briefs, find_llds
+from agentos.workflows.pending import Wanted
 
 COMMANDS = {"issue": issue.COMMAND, "lld": lld.COMMAND}
 _FIND = {"issue": find_briefs, "lld": find_llds}

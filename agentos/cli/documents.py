@@ -23,7 +23,7 @@ from agentos.cli.run_command import Work
 from agentos.engine.plan import make_plan
 from agentos.errors import UsageError
 from agentos.settings import Settings, load_settings
-from agentos.workflows.drafting.pending import Pending, Wanted
+from agentos.workflows.pending import Cause, Pending, Wanted
 from agentos.workflows.registry import WORKFLOWS
 
 Find = Callable[[Path, Settings, Wanted], Pending]
@@ -100,4 +100,8 @@ class DocumentCommand:
 
 def _changes(pending: Pending, label_prefix: str) -> list[str]:
     """What is done again although it was done: people want to know why."""
-    return [f"{label_prefix}{item_id}: {why}" for item_id, why in pending.reasons.items() if "changed since" in why]
+    return [
+        f"{label_prefix}{item_id}: {why}"
+        for item_id, why in pending.reasons.items()
+        if why.cause is Cause.SOURCE_CHANGED
+    ]

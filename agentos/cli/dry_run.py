@@ -16,6 +16,7 @@ from agentos.engine.done_notes import DoneNotes
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.records.runs import past_durations
 from agentos.text.words import duration
+from agentos.workflows.pending import Cause, Reason
 from agentos.workflows.registry import Workflow
 
 
@@ -27,8 +28,8 @@ def show(
     parallel: int,
     fresh: bool,
     as_json: bool,
-    reasons: Mapping[str, str],
-    skipped: Sequence[tuple[str, str]],
+    reasons: Mapping[str, Reason],
+    skipped: Sequence[tuple[str, Reason]],
     notes: Sequence[str],
     details: Mapping[str, Any],
 ) -> int:
@@ -39,7 +40,8 @@ def show(
     typical = past_durations(project_dir, workflow.name)
     estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
     entries = [
-        _entry(plan, index, workflow.name, project_dir, fresh=fresh) | {"reason": reasons.get(item.id)}
+        _entry(plan, index, workflow.name, project_dir, fresh=fresh)
+        | {"reason": str(reasons[item.id]) if item.id in reasons else None}
         for index, item in enumerate(plan.items)
     ]
     if as_json:
@@ -50,13 +52,13 @@ def show(
             "parallel": parallel,
             "estimated_seconds": None if estimate is None else round(estimate, 1),
             "items": entries,
-            "skipped": [{"id": item_id, "reason": reason} for item_id, reason in skipped],
+            "skipped": [{"id": item_id, "reason": str(reason)} for item_id, reason in skipped],
             **details,
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return 0
     label_prefix = workflow.label_prefix
-    lines = _lines(entries, parallel, estimate, len(typical), label_prefix)
+    lines = _lines(entries, reasons, parallel, estimate, len(typical), label_prefix)
     lines += [f"Left alone: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
     lines += notes
     sys.stdout.write("\n".join(lines) + "\n")
@@ -83,12 +85,20 @@ def _is_for_another_input(found: Standing, item: Item) -> bool:
 
 
 def _lines(
-    entries: list[dict[str, Any]], parallel: int, estimate: float | None, known: int, label_prefix: str
+    entries: list[dict[str, Any]],
+    reasons: Mapping[str, Reason],
+    parallel: int,
+    estimate: float | None,
+    known: int,
+    label_prefix: str,
 ) -> list[str]:
     count = f"{len(entries)} item{'' if len(entries) == 1 else 's'}"
     lines = [f"Dry run mode: {count}, {parallel} at a time. Nothing is started or written."]
     width = len(str(len(entries)))
-    lines += [f"  {number:>{width}}. {label_prefix}{_words(entry)}" for number, entry in enumerate(entries, start=1)]
+    lines += [
+        f"  {number:>{width}}. {label_prefix}{_words(entry, reasons.get(entry['id']))}"
+        for number, entry in enumerate(entries, start=1)
+    ]
     if estimate is None:
         lines.append("No estimate: this workflow has no finished run in this project yet.")
     else:
@@ -96,7 +106,7 @@ def _lines(
     return lines
 
 
-def _words(entry: dict[str, Any]) -> str:
+def _words(entry: dict[str, Any], reason: Reason | None) -> str:
     notes = []
     if entry["done_in_run"]:
         notes.append(f"done in run {entry['done_in_run']} already: would be left alone")
@@ -104,8 +114,8 @@ def _words(entry: dict[str, Any]) -> str:
         notes.append("input changed since its checkpoint: would fail without --fresh")
     elif entry["resumes_after"]:
         notes.append(f"resumes after {entry['resumes_after']}")
-    if entry["reason"] and not (notes and entry["reason"].startswith("unfinished")):
-        notes.append(entry["reason"])
+    if reason and not (notes and reason.cause is Cause.UNFINISHED):
+        notes.append(str(reason))
     if entry["depends_on"]:
         notes.append(f"after {', '.join(entry['depends_on'])}")
     if entry["priority"]:

@@ -19,6 +19,7 @@ from agentos.errors import ExitCode
 from agentos.events import Listener
 from agentos.settings import Settings
 from agentos.text.words import counted
+from agentos.workflows.pending import Reason
 from agentos.workflows.registry import Workflow
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ class Work:
     settings: Settings
     plan: Plan
     noun: str = "item"
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
     """Why each item would run."""
-    skipped: Sequence[tuple[str, str]] = ()
+    skipped: Sequence[tuple[str, Reason]] = ()
     """Items that would not, and why."""
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -142,7 +143,10 @@ def say_nothing_to_do(work: Work) -> int:
     """Returns the exit code."""
     _warn(work)
     if work.arguments.json:
-        document = {"count": 0, "skipped": [{"id": item_id, "reason": reason} for item_id, reason in work.skipped]}
+        document = {
+            "count": 0,
+            "skipped": [{"id": item_id, "reason": str(reason)} for item_id, reason in work.skipped],
+        }
         sys.stdout.write(json.dumps(document) + "\n")
     else:
         left = f": {_listed(work.skipped)}" if work.skipped else ""
@@ -154,6 +158,6 @@ def _warn(work: Work) -> None:
     sys.stderr.write("".join(f"Warning: {warning}\n" for warning in work.all_warnings))
 
 
-def _listed(skipped: Sequence[tuple[str, str]]) -> str:
+def _listed(skipped: Sequence[tuple[str, Reason]]) -> str:
     shown = ", ".join(f"{item_id} ({reason})" for item_id, reason in skipped[:5])
     return shown + (f" and {len(skipped) - 5} more" if len(skipped) > 5 else "")

@@ -12,11 +12,10 @@ from agentos.sources.folder import FolderSource, ItemKind, Listing, Problem
 from agentos.sources.github import STATES, GitHubSource, is_repository_name
 from agentos.sources.github_client import WaitListener
 from agentos.sources.item import Source, SourceItem, natural_key, text_hash
-from agentos.sources.pending import Approval, PendingPlan, plan_pending
 
 __all__ = [
-    "Approval", "FolderSource", "GitHubSource", "ItemKind", "Listing", "PendingPlan", "Problem", "Source",
-    "SourceItem", "natural_key", "parse_source", "plan_pending", "text_hash",
+    "FolderSource", "GitHubSource", "ItemKind", "Listing", "Problem", "Source", "SourceItem", "natural_key",
+    "parse_source", "text_hash",
 ]  # fmt: skip
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)

@@ -15,6 +15,7 @@ from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids, text_hash
 from agentos.workflows.implementation.pending import design_item, why_implemented
+from agentos.workflows.pending import Cause, Reason, Skipped
 from agentos.workflows.pipeline.pending import from_design, from_issue
 from agentos.workflows.registry import WORKFLOWS, Workflow
 from agentos.workstreams.state import Workstream
@@ -78,7 +79,7 @@ class Work:
     """What there is to do for some workstreams, and for which of them there is nothing."""
 
     items: tuple[Item, ...]
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: Skipped = ()
     """Slugs, and why."""
 
 
@@ -87,10 +88,10 @@ def find_work(
 ) -> Work:
     """The items of a route. UsageError names a workstream that lacks what the route starts from."""
     items: list[Item] = []
-    skipped: list[tuple[str, str]] = []
+    skipped: list[tuple[str, Reason]] = []
     for workstream in workstreams:
         found = _Documents(workstream, project_dir, settings)
-        reason = "" if fresh else found.nothing_to_do(route)
+        reason = None if fresh else found.nothing_to_do(route)
         if reason:
             skipped.append((workstream.slug, reason))
         else:
@@ -108,13 +109,13 @@ class _Documents:
         self._issue = _issue_item(workstream)
         self._design = self._read_design()
 
-    def nothing_to_do(self, route: Route) -> str:
+    def nothing_to_do(self, route: Route) -> Reason | None:
         if self._design is None:
-            return ""
+            return None
         if not route.completes:
-            return "its design is approved already; --fresh designs it again"
+            return Reason(Cause.DESIGN_APPROVED, further="--fresh designs it again")
         where = why_implemented(self._design, self._project_dir, self._settings)
-        return f"{where}; `agentos ws complete {self._workstream.slug}` closes it" if where else ""
+        return replace(where, further=f"`agentos ws complete {self._workstream.slug}` closes it") if where else None
 
     def item(self, route: Route) -> Item:
         if route.stages == (DESIGN,):

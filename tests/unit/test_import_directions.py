@@ -115,6 +115,7 @@ ROOMS = (
     "sources",
     "workflows.prompts",
     "workflows.document_paths",
+    "workflows.pending",
     "workflows.context",
     "workflows.stage_records",
     "workflows.node",

@@ -13,33 +13,13 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item
 from agentos.errors import UsageError
 from agentos.settings import Settings
-from agentos.sources import Approval, FolderSource, ItemKind, SourceItem, parse_source, plan_pending
+from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
 from agentos.text.words import listed
+from agentos.workflows.pending import Approval, Cause, Pending, Reason, Wanted, plan_pending
 
 _NOT_READY = "needs revision"
 """The status the issue workflow gives an issue that its review did not pass."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a user asked for."""
-
-    patterns: Sequence[str] = ()
-    """Ids and globs; empty means everything that is pending."""
-    is_fresh: bool = False
-    is_filing: bool = False
-    """Approved documents that are not filed yet are pending too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """Items to run, why each, and what is left alone."""
-
-    items: tuple[Item, ...]
-    reasons: dict[str, str]
-    skipped: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -52,10 +32,10 @@ class _Stock:
     items: list[SourceItem]
     warnings: list[str]
     approvals: dict[str, Approval] = field(default_factory=dict)
-    set_aside: dict[str, str] = field(default_factory=dict)
+    set_aside: dict[str, Reason] = field(default_factory=dict)
     """Items that are not to be worked on, and why."""
-    better_reasons: dict[str, str] = field(default_factory=dict)
-    """Why an item is pending, where the usual words would not tell."""
+    better_reasons: dict[str, Reason] = field(default_factory=dict)
+    """Why an item is pending, where the usual reason would not tell."""
 
     def note_approval(self, item_id: str, path: Path, shown: str) -> None:
         found = _approval(path, shown, self.warnings)
@@ -72,7 +52,7 @@ def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
             path = project_dir / folder / f"LLD-{item.id}.md"
             stock.note_approval(item.id, path, f"{folder}/{path.name}")
         if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
-            stock.set_aside[item.id] = "the issue itself needs revision"
+            stock.set_aside[item.id] = Reason(Cause.SOURCE_NOT_READY)
     return _split(stock, project_dir, wanted)
 
 
@@ -87,7 +67,7 @@ def find_briefs(project_dir: Path, settings: Settings, wanted: Wanted) -> Pendin
     if wanted.is_filing:
         # A filed brief is no longer among the active ones: whatever is there has its filing before it.
         current = [i.id for i in items if i.id in stock.approvals and stock.approvals[i.id].issue_hash == i.text_hash]
-        stock.better_reasons = dict.fromkeys(current, "approved, not filed yet")
+        stock.better_reasons = dict.fromkeys(current, Reason(Cause.NOT_FILED))
         stock.approvals = {}
     return _split(stock, project_dir, wanted)
 
@@ -157,11 +137,11 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
     )
 
 
-def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> str:
+def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
     found = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
     if found is None or found.questions is None or found.answer is not None:
-        return ""
-    return f"awaits review: agentos review {stock.label_prefix}{item.id}"
+        return None
+    return Reason(Cause.AWAITS_REVIEW, f"{stock.label_prefix}{item.id}")
 
 
 def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[SourceItem]:

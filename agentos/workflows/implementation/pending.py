@@ -17,9 +17,9 @@ from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
 from agentos.sources.item import dependency_ids
 from agentos.text.identifiers import sanitize_identifier
-from agentos.workflows.drafting.pending import Pending, Wanted
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
 from agentos.workflows.implementation.records import branch_prefix, has_branch, read_record
+from agentos.workflows.pending import Cause, Pending, Reason, Wanted
 
 WORKFLOW = "implementation"
 LABEL_PREFIX = "IMPL-"
@@ -57,8 +57,8 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
             skipped.append((design.id, why_not))
             continue
         pending.append(design)
-        reasons[design.id] = "unfinished: goes on from its checkpoint" if unfinished else "approved, not implemented"
-    warnings = [f"LLD-{design_id} {why}" for design_id, why in skipped if why.startswith("changed since")]
+        reasons[design.id] = Reason(Cause.UNFINISHED if unfinished else Cause.NOT_IMPLEMENTED)
+    warnings = [f"LLD-{design_id} {why}" for design_id, why in skipped if why.cause is Cause.CHANGED_SINCE_APPROVAL]
     warnings += _unusable(project_dir, settings)
     found = Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
     return without_unmet(found, open_work(project_dir, settings), named=patterns)
@@ -138,16 +138,16 @@ def _issue_dependencies(project_dir: Path, settings: Settings) -> dict[str, tupl
     return {item.id: item.depends_on for item in source.read().items}
 
 
-def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: Choices) -> str:
+def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: Choices) -> Reason | None:
     if not choices.waits_for_merge:
-        return ""
+        return None
     documents = settings.documents
     for dependency in design.depends_on:
         is_designed = (project_dir / documents.lld_dir / f"LLD-{dependency}.md").is_file()
         # The finished design arrives in its done folder with the merge.
         if is_designed and not (project_dir / documents.lld_done_dir / f"LLD-{dependency}.md").is_file():
-            return f"waits until LLD-{dependency} is merged"
-    return ""
+            return Reason(Cause.WAITS_FOR_MERGE, f"LLD-{dependency}")
+    return None
 
 
 def open_work(project_dir: Path, settings: Settings) -> frozenset[str]:
@@ -184,31 +184,31 @@ def without_unmet(found: Pending, still_open: Collection[str], *, named: Collect
                 raise UsageError(
                     f"{item_id} depends on {dependency}, which is not implemented: run it first, or name both."
                 )
-            skipped.append((item_id, f"depends on {dependency}, which is not implemented"))
+            skipped.append((item_id, Reason(Cause.DEPENDENCY_OPEN, dependency)))
         items = [item for item in items if item.id not in unmet]
     reasons = {item.id: found.reasons[item.id] for item in items if item.id in found.reasons}
     return replace(found, items=tuple(items), reasons=reasons, skipped=tuple(skipped))
 
 
-def why_implemented(design: Item, project_dir: Path, settings: Settings) -> str:
-    """Where the design's code is; empty when it has none."""
+def why_implemented(design: Item, project_dir: Path, settings: Settings) -> Reason | None:
+    """Where the design's code is; None when it has none."""
     text_hash = document_hash(design.input["lld_text"])
     finished = _text(project_dir / settings.documents.lld_done_dir / f"LLD-{design.id}.md")
     if finished is not None and document_hash(finished) == text_hash:
-        return "done and merged"
+        return Reason(Cause.MERGED)
     record = read_record(project_dir, design.id)
     if record and record.document_hash == text_hash and has_branch(project_dir, record.branch):
-        return f"implemented on {record.branch}"
-    return ""
+        return Reason(Cause.IMPLEMENTED, record.branch)
+    return None
 
 
-def _why_unapproved(design: Item) -> str:
+def _why_unapproved(design: Item) -> Reason | None:
     match verify_approval(design.input["lld_text"]):
         case Absent():
-            return "not approved"
+            return Reason(Cause.NOT_APPROVED)
         case Changed(what=what):
-            return f"changed since it was approved ({what}): its approval no longer counts"
-    return ""
+            return Reason(Cause.CHANGED_SINCE_APPROVAL, what)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentos.engine.plan import Item
 from agentos.settings import Settings
 from agentos.sources import natural_key
-from agentos.workflows.drafting.pending import Pending, Wanted, find_llds
+from agentos.workflows.drafting.pending import find_llds
 from agentos.workflows.implementation.pending import (
     open_work,
     read_designs,
@@ -16,8 +16,7 @@ from agentos.workflows.implementation.pending import (
     without_unmet,
 )
 from agentos.workflows.implementation.records import branch_prefix
-
-_APPROVED = "already approved"
+from agentos.workflows.pending import Cause, Pending, Reason, Wanted
 
 
 def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
@@ -30,13 +29,13 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     reasons = dict(issues.reasons)
     skipped = []
     for item_id, reason in issues.skipped:
-        design = designs.get(item_id) if reason.startswith(_APPROVED) else None
+        design = designs.get(item_id) if reason.cause is Cause.APPROVED else None
         done = why_implemented(design, project_dir, settings) if design else reason
         if design is None or done:
-            skipped.append((item_id, done))
+            skipped.append((item_id, done or reason))
             continue
         items.append(from_design(design))
-        reasons[item_id] = "designed and approved: starts with its code"
+        reasons[item_id] = Reason(Cause.DESIGNED)
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
     return without_unmet(found, open_work(project_dir, settings), named=wanted.patterns)

@@ -108,9 +108,8 @@ def test_a_workstream_without_text_says_how_to_give_it_one(project: Path) -> Non
 def test_an_approved_design_of_the_same_text_need_not_be_made_again(project: Path) -> None:
     workstream = stream()
     write_design(project, workstream)
-    assert find_work([workstream], ANALYZE, project, Settings()).skipped == (
-        ("a", "its design is approved already; --fresh designs it again"),
-    )
+    ((slug, reason),) = find_work([workstream], ANALYZE, project, Settings()).skipped
+    assert (slug, str(reason)) == ("a", "its design is approved already; --fresh designs it again")
     assert len(find_work([workstream], ANALYZE, project, Settings(), fresh=True).items) == 1
     changed = replace(workstream, text="add something else")
     assert len(find_work([changed], ANALYZE, project, Settings()).items) == 1

@@ -12,7 +12,8 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import text_hash
-from agentos.workflows.drafting.pending import Wanted, find_briefs, find_llds
+from agentos.workflows.drafting.pending import find_briefs, find_llds
+from agentos.workflows.pending import Cause, Reason, Wanted
 
 TEXT = "# Title\n\nSome words about it.\n"
 
@@ -61,10 +62,10 @@ def test_an_approved_design_counts_wherever_it_is_and_only_for_its_text(project:
     approve(project / "docs/lld/active/LLD-3.md", source="# Another text\n")
     found = find_llds(project, Settings(), Wanted())
     assert ids(found) == ["3"]
-    assert found.reasons["3"] == "the issue changed since its LLD was approved"
+    assert found.reasons["3"] == Reason(Cause.SOURCE_CHANGED, "LLD")
     assert dict(found.skipped) == {
-        "1": "already approved: docs/lld/active/LLD-1.md",
-        "2": "already approved: docs/lld/done/LLD-2.md",
+        "1": Reason(Cause.APPROVED, "docs/lld/active/LLD-1.md"),
+        "2": Reason(Cause.APPROVED, "docs/lld/done/LLD-2.md"),
     }
     assert ids(find_llds(project, Settings(), Wanted(patterns=["1"], is_fresh=True))) == ["1"]
     assert ids(find_llds(project, Settings(), Wanted(is_fresh=True))) == ["3"]
@@ -84,13 +85,13 @@ def test_an_unfinished_checkpoint_is_pending_although_approved(project: Path) ->
     add(project, "docs/issues/1-x.md")
     approve(project / "docs/lld/active/LLD-1.md")
     store_for(project).open(ItemRef("lld", "1")).close()
-    assert find_llds(project, Settings(), Wanted()).reasons == {"1": "unfinished: goes on from its checkpoint"}
+    assert find_llds(project, Settings(), Wanted()).reasons == {"1": Reason(Cause.UNFINISHED)}
 
 
 def test_issues_that_need_revision_themselves_are_set_aside(project: Path) -> None:
     (project / "docs/issues/short.md").write_text("---\nid: short\nstatus: Needs revision\n---\n\n" + TEXT)
     found = find_llds(project, Settings(), Wanted())
-    assert (ids(found), found.skipped) == ([], (("short", "the issue itself needs revision"),))
+    assert (ids(found), found.skipped) == ([], (("short", Reason(Cause.SOURCE_NOT_READY)),))
 
 
 def test_filing_takes_up_approved_briefs_too(project: Path) -> None:
@@ -98,7 +99,10 @@ def test_filing_takes_up_approved_briefs_too(project: Path) -> None:
     approve(project / "docs/issues/a.md")
     assert ids(find_briefs(project, Settings(), Wanted())) == ["b"]
     found = find_briefs(project, Settings(), Wanted(is_filing=True))
-    assert found.reasons == {"a": "approved, not filed yet", "b": "no approved issue"}
+    assert found.reasons == {
+        "a": Reason(Cause.NOT_FILED),
+        "b": Reason(Cause.NO_APPROVED_DOCUMENT, "issue"),
+    }
 
 
 def test_a_brief_put_away_before_its_run_was_killed_goes_on_as_it_was(project: Path) -> None:

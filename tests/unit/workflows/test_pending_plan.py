@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.documents.approval import ApprovalInfo, read_approval, stamp_approval
-from agentos.sources import Approval, PendingPlan, SourceItem, plan_pending, text_hash
+from agentos.sources import SourceItem, text_hash
 from agentos.sources.item import natural_key, priority_of
+from agentos.workflows.pending import Approval, PendingPlan, plan_pending
 
 
 def item(identifier: str, text: str = "text", state: str = "open") -> SourceItem:
@@ -19,7 +20,11 @@ def approval_of(text: str, document: str = "") -> Approval:
 
 
 def reasons(plan: PendingPlan) -> dict[str, str]:
-    return {pending.id: reason for pending, reason in plan.pending}
+    return {pending.id: str(reason) for pending, reason in plan.pending}
+
+
+def skipped(plan: PendingPlan) -> dict[str, str]:
+    return {item_id: str(reason) for item_id, reason in plan.skipped}
 
 
 def test_an_issue_without_an_approved_lld_is_pending() -> None:
@@ -30,7 +35,7 @@ def test_an_issue_approved_as_it_stands_is_skipped_and_says_where_its_lld_is() -
     plan = plan_pending([item("1")], {"1": approval_of("text", "docs/lld/LLD-1.md")}, frozenset())
 
     assert plan.pending == ()
-    assert plan.skipped == (("1", "already approved: docs/lld/LLD-1.md"),)
+    assert skipped(plan) == {"1": "already approved: docs/lld/LLD-1.md"}
 
 
 def test_a_changed_issue_is_pending_again_and_says_why() -> None:
@@ -42,7 +47,7 @@ def test_a_changed_issue_is_pending_again_and_says_why() -> None:
 def test_the_newline_style_does_not_make_an_issue_changed() -> None:
     plan = plan_pending([item("1", "a\r\nb\r\n")], {"1": approval_of("a\nb\n")}, frozenset())
 
-    assert plan.skipped == (("1", "already approved"),)
+    assert skipped(plan) == {"1": "already approved"}
 
 
 def test_an_approval_stamped_on_a_document_is_the_one_compared() -> None:
@@ -54,7 +59,7 @@ def test_an_approval_stamped_on_a_document_is_the_one_compared() -> None:
 
     plan = plan_pending([issue], {"1": Approval(approval.issue_hash)}, frozenset())
 
-    assert plan.skipped == (("1", "already approved"),)
+    assert skipped(plan) == {"1": "already approved"}
 
 
 def test_an_unfinished_checkpoint_makes_an_item_pending_even_if_approved() -> None:
@@ -62,12 +67,12 @@ def test_an_unfinished_checkpoint_makes_an_item_pending_even_if_approved() -> No
         [item("1"), item("2", "new")], {"1": approval_of("text"), "2": approval_of("old")}, {"1", "2"}
     )
 
-    assert reasons(plan)["1"] == "unfinished: goes on from its checkpoint"
+    assert reasons(plan)["1"] == "unfinished: continues from its checkpoint"
     assert reasons(plan)["2"].startswith("the issue changed since its LLD was approved; unfinished")
 
 
 def test_a_closed_item_is_never_pending() -> None:
-    assert plan_pending([item("1", state="closed")], {}, {"1"}).skipped == (("1", "closed"),)
+    assert skipped(plan_pending([item("1", state="closed")], {}, {"1"})) == {"1": "closed"}
 
 
 def test_the_words_name_the_kind_of_document() -> None:
