@@ -58,7 +58,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class ReviewGates:
     gate: str = "none"
     """`none`, `draft`, `verdict` or `all`: where a person decides."""
 
@@ -101,7 +101,7 @@ class Settings:
     documents: Documents = Documents()
     models: Models = Models()
     limits: Limits = Limits()
-    review: Review = Review()
+    review: ReviewGates = ReviewGates()
     implementation: Implementation = Implementation()
     workstreams: Workstreams = Workstreams()
     provider_urls: Mapping[str, str] = field(default_factory=dict)

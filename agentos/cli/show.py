@@ -13,9 +13,8 @@ from agentos.documents.approval import Absent, Changed, verify_approval
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
-from agentos.documents.lineage import Entry, Lineage
+from agentos.documents.known_paths import FolderPaths
 from agentos.documents.lld import parse_lld
-from agentos.documents.repository import FolderRepository
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.errors import UsageError
@@ -26,6 +25,7 @@ from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths, lineage_dir
+from agentos.workflows.lineage import Entry, Lineage
 from agentos.workflows.registry import Workflow, label_of, parse_label
 
 _MOST_RUNS = 100
@@ -141,7 +141,7 @@ def _last_run(project_dir: Path, workflow: str, item_id: str) -> tuple[Path, Ite
 def _findings(workflow: str, text: str, project_dir: Path) -> tuple[Finding, ...]:
     if workflow == "issue":
         return check_issue(parse_issue(text))
-    return check_lld(parse_lld(text), repository=FolderRepository(project_dir))
+    return check_lld(parse_lld(text), repository=FolderPaths(project_dir))
 
 
 def _approval_words(text: str) -> str:

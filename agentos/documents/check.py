@@ -12,13 +12,13 @@ from agentos.documents.coverage import Certainty, RequirementNames, coverage
 from agentos.documents.files import Change, FileChange
 from agentos.documents.findings import Finding, Severity, in_order
 from agentos.documents.headings import Outline, Part
+from agentos.documents.known_paths import KnownPaths, suggestion, unsafe_reason
 from agentos.documents.lld import Lld, issue_of_path
 from agentos.documents.markdown import Document, LineKind, Section
 from agentos.documents.prose import placeholders, vague_phrase
-from agentos.documents.repository import Repository, suggestion, unsafe_reason
 from agentos.documents.revision import lost_sections
 
-__all__ = ["Finding", "Repository", "Severity", "check_lld"]
+__all__ = ["Finding", "KnownPaths", "Severity", "check_lld"]
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _REQUIRED = (Part.CONTEXT, Part.FILES, Part.REQUIREMENTS, Part.SCENARIOS)
@@ -37,7 +37,7 @@ _APPROVED = frozenset({"approved", "accepted", "final", "finalized", "implemente
 def check_lld(
     lld: Lld,
     *,
-    repository: Repository | None = None,
+    repository: KnownPaths | None = None,
     expected_issue: int | None = None,
     previous: Document | None = None,
 ) -> tuple[Finding, ...]:
@@ -146,7 +146,7 @@ def _check_issue_number(lld: Lld, expected: int | None) -> Iterator[Finding]:
         yield Finding("LLD004", _WARNING, lld.issue_line, message, "use one number")
 
 
-def _check_files(lld: Lld, repository: Repository | None) -> Iterator[Finding]:
+def _check_files(lld: Lld, repository: KnownPaths | None) -> Iterator[Finding]:
     sections = lld.outline.topmost(Part.FILES)
     if not lld.files:
         if sections:
@@ -182,7 +182,7 @@ def _check_path_safety(file: FileChange) -> Iterator[Finding]:
 class _Places:
     """Paths against the repository, and against the folders the design itself adds."""
 
-    repository: Repository | None
+    repository: KnownPaths | None
     added_folders: frozenset[str]
     suggestions_left: int = 20
 

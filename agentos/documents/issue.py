@@ -18,9 +18,9 @@ from agentos.documents.files import FileChange, file_changes
 from agentos.documents.findings import Finding, Severity, in_order
 from agentos.documents.headings import Outline, Part
 from agentos.documents.inline import mask_code, plain
+from agentos.documents.known_paths import unsafe_reason
 from agentos.documents.markdown import Document, Section, parse
 from agentos.documents.questions import OpenQuestion, open_questions
-from agentos.documents.repository import unsafe_reason
 from agentos.documents.requirements import Requirement, requirements
 
 _LINK_LABEL = re.compile(r"\[([^\[\]]*)\]\([^()\s]*\)")

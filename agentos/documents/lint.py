@@ -15,9 +15,9 @@ from agentos.documents.findings import Finding, Severity, errors
 from agentos.documents.headings import Part
 from agentos.documents.inline import shown
 from agentos.documents.issue import IssueDocument, check_issue, parse_issue
+from agentos.documents.known_paths import FolderPaths, KnownPaths
 from agentos.documents.lld import Lld, parse_lld
 from agentos.documents.questions import OpenQuestion
-from agentos.documents.repository import FolderRepository, Repository
 from agentos.documents.requirements import Requirement
 from agentos.paths import find_project_dir
 
@@ -53,7 +53,7 @@ def find_documents(patterns: Sequence[str]) -> tuple[list[Path], list[str]]:
     return list(found), missing
 
 
-def lint_file(path: Path, kind: str | None, repository: Repository | None) -> Report:
+def lint_file(path: Path, kind: str | None, repository: KnownPaths | None) -> Report:
     """One document's report. A file that cannot be read is a finding, never an exception."""
     text = _read(path)
     if isinstance(text, Finding):
@@ -109,11 +109,11 @@ class Repositories:
 
     def __init__(self, root: Path | None) -> None:
         self._root = root
-        self._made: dict[Path, FolderRepository] = {}
+        self._made: dict[Path, FolderPaths] = {}
 
-    def of(self, path: Path) -> Repository | None:
+    def of(self, path: Path) -> KnownPaths | None:
         root = self._root or _root_of(path)
-        return None if root is None else self._made.setdefault(root, FolderRepository(root))
+        return None if root is None else self._made.setdefault(root, FolderPaths(root))
 
 
 def _root_of(path: Path) -> Path | None:

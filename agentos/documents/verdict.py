@@ -102,40 +102,13 @@ def parse_review(reply: str | Mapping[str, Any]) -> Review:
 
 
 def review_data(review: Review) -> dict[str, Any]:
-    """The review as plain data, for lineage and checkpoints. `stored_review` reads it back."""
+    """The review as plain data, for the lineage."""
     return {
         "verdict": review.verdict.value,
         "summary": review.summary,
         "findings": [{"tier": one.tier.value, "section": one.section, "text": one.text} for one in review.findings],
         "answers": [{"question": one.question, "answer": one.answer} for one in review.answers],
     }
-
-
-def stored_review(data: Mapping[str, Any]) -> Review:
-    """A review that `review_data` wrote, an unverified one too. Raises InvalidReview."""
-    if data.get("verdict") == Verdict.UNVERIFIED.value:
-        return unverified(_text(data, "summary", default=""))
-    return parse_review(data)
-
-
-def review_schema() -> dict[str, Any]:
-    """The JSON schema of what a reviewer must return."""
-    finding = _schema_object(
-        {
-            "tier": {"type": "string", "enum": [tier.value for tier in Tier]},
-            "section": {"type": "string", "description": "The heading of the section the finding is about."},
-            "text": {"type": "string", "description": "What is wrong and what would be right."},
-        }
-    )
-    answer = _schema_object({"question": {"type": "string"}, "answer": {"type": "string"}})
-    return _schema_object(
-        {
-            "verdict": {"type": "string", "enum": [verdict.value for verdict in _SPOKEN]},
-            "summary": {"type": "string"},
-            "findings": {"type": "array", "items": finding},
-            "answers": {"type": "array", "items": answer},
-        }
-    )
 
 
 @cache
@@ -249,12 +222,3 @@ def _one_of(members: Sequence[_Member], text: str, name: str) -> _Member:
         allowed = ", ".join(member.value for member in members)
         raise InvalidReview(f"unknown {name} {text[:40]!r}: use one of {allowed}")
     return found
-
-
-def _schema_object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from agentos import outputs
 from agentos.clock import utc_now
-from agentos.documents.lineage import Lineage
 from agentos.sandbox.passed_on import leased_variables
 from agentos.settings import Settings, worker_settings
 from agentos.workflows.document_paths import document_paths, lineage_dir
+from agentos.workflows.lineage import Lineage
 from agentos.workflows.prompts import render
 
 ALLOW_UNAPPROVED_VARIABLE: Final = "AGENTOS_ALLOW_UNAPPROVED"

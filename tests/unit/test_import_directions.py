@@ -116,6 +116,7 @@ ROOMS = (
     "workflows.prompts",
     "workflows.document_paths",
     "workflows.pending",
+    "workflows.lineage",
     "workflows.context",
     "workflows.stage_records",
     "workflows.node",

@@ -50,35 +50,8 @@ def _shared(one: set[str], other: set[str]) -> set[str]:
     return shared
 
 
-def must_wait_for(item: str, running: Iterable[str], overlaps: Iterable[Overlap]) -> tuple[str, ...]:
-    """The running items that `item` may not run beside."""
-    rivals = {overlap.second if overlap.first == item else overlap.first for overlap in _with(item, overlaps)}
-    return tuple(other for other in running if other in rivals)
-
-
 def _with(item: str, overlaps: Iterable[Overlap]) -> Iterable[Overlap]:
     return (overlap for overlap in overlaps if item in (overlap.first, overlap.second))
-
-
-def exclusive_groups(items: Iterable[str], overlaps: Iterable[Overlap]) -> tuple[tuple[str, ...], ...]:
-    """Items tied together by overlaps, directly or through others: no two groups ever wait for each other.
-
-    Within a group, `must_wait_for` tells who really excludes whom. Groups of one are left out.
-    """
-    ordered = list(items)
-    leader = {item: item for item in ordered}
-
-    def find(item: str) -> str:
-        while leader[item] != item:
-            item = leader[item]
-        return item
-
-    for overlap in overlaps:
-        leader[find(overlap.second)] = find(overlap.first)
-    groups: dict[str, list[str]] = {}
-    for item in ordered:
-        groups.setdefault(find(item), []).append(item)
-    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
 def merge_order(

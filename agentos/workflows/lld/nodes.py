@@ -9,8 +9,8 @@ from agentos.codebase.context import build_context
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import parse_issue
+from agentos.documents.known_paths import FolderPaths
 from agentos.documents.lld import parse_lld
-from agentos.documents.repository import FolderRepository
 from agentos.errors import AgentosError
 from agentos.workflows.context import Context
 from agentos.workflows.drafting.conclusion import conclude, write_down
@@ -28,7 +28,7 @@ def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Findi
     number = int(state["item_id"]) if state["item_id"].isdecimal() else None
     found = check_lld(
         parse_lld(state["draft"].text),
-        repository=FolderRepository(project_dir),
+        repository=FolderPaths(project_dir),
         expected_issue=number,
         previous=previous,
     )

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from langgraph.graph import END, START, StateGraph
 
-from agentos.workflows.context import Context, current
+from agentos.workflows.context import current
 from agentos.workflows.drafting.state import APPROVED, DraftingInput
 from agentos.workflows.implementation.graph import graph as implementation_graph
 from agentos.workflows.implementation.state import ImplementationInput
 from agentos.workflows.lld.graph import graph as lld_graph
+from agentos.workflows.pipeline import nodes
 from agentos.workflows.pipeline.state import PipelineInput, PipelineState
 
 _DESIGN: Final = "LLD"
@@ -22,7 +23,7 @@ def build() -> Any:
     """An item with an approved design starts with its code; one whose design is not approved ends there."""
     graph: Any = StateGraph(PipelineState, input_schema=PipelineInput)
     graph.add_node(_DESIGN, lld_graph.compile(), input_schema=DraftingInput)
-    graph.add_node(_HAND_OVER, lambda state: hand_over(state, current()))
+    graph.add_node(_HAND_OVER, lambda state: nodes.hand_over(state, current()))
     graph.add_node(_CODE, implementation_graph.compile(), input_schema=ImplementationInput)
     graph.add_conditional_edges(START, _first_stage, [_DESIGN, _CODE])
     graph.add_conditional_edges(_DESIGN, _after_design, [_HAND_OVER, END])
@@ -37,12 +38,6 @@ def _first_stage(state: PipelineState) -> str:
 
 def _after_design(state: PipelineState) -> str:
     return _HAND_OVER if state["outcome"] == APPROVED else END
-
-
-def hand_over(state: PipelineState, context: Context) -> dict[str, str]:
-    """The approved design, as it was written down, becomes what code is written from."""
-    path = f"{context.settings.documents.lld_dir}/LLD-{state['item_id']}.md"
-    return {"lld_text": state["document"], "lld_path": path, "outcome": "", "reason": ""}
 
 
 graph = build()

@@ -11,12 +11,12 @@ import pytest
 
 from agentos.cli.main import main
 from agentos.documents.approval import ApprovalInfo, stamp_approval
-from agentos.documents.lineage import Lineage
 from agentos.outcomes import NEEDS_REVISION
 from agentos.paths import runs_dir
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import lineage_dir
+from agentos.workflows.lineage import Lineage
 
 SECRET = "AIza-secret-for-tests-0000000000000000"
 

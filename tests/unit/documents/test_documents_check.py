@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agentos.documents.check import Finding, Severity, check_lld
 from agentos.documents.findings import RULES
 from agentos.documents.issue import check_issue, dependencies, parse_issue
+from agentos.documents.known_paths import FolderPaths, PathSet, suggestion, unsafe_reason
 from agentos.documents.lld import parse_lld
 from agentos.documents.markdown import parse
-from agentos.documents.repository import FolderRepository, PathSet, suggestion, unsafe_reason
 
 
 def check(text: str, path: str | None = None, **options: object) -> tuple[Finding, ...]:
@@ -318,7 +318,7 @@ def test_suggestions_come_from_the_folder(tmp_path) -> None:  # type: ignore[no-
     (tmp_path / "src" / "app" / "main.py").touch()
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "main.py").touch()
-    repository = FolderRepository(tmp_path)
+    repository = FolderPaths(tmp_path)
     assert repository.exists("src/app/main.py")
     assert not repository.exists("../" + tmp_path.name)
     assert not repository.exists("x" * 5000)

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from agentos.errors import UsageError
 from agentos.workflows.implementation.overlap import (
     Overlap,
-    exclusive_groups,
     find_overlaps,
     merge_order,
-    must_wait_for,
 )
 
 CHANGES = {"a": ["src/x.py", "src/y.py"], "b": ["./src/X.py"], "c": ["src/z.py", "src/y.py"], "d": ["docs/d.md"]}
@@ -28,13 +26,6 @@ def test_a_directory_overlaps_with_everything_below_it_and_nothing_beside_it() -
     changes = {"a": ["src/core/"], "b": ["src/core/deep/x.py"], "c": ["src/core2/x.py"], "d": ["src/"]}
     pairs = {(overlap.first, overlap.second) for overlap in find_overlaps(changes)}
     assert pairs == {("a", "b"), ("a", "d"), ("b", "d"), ("c", "d")}
-
-
-def test_only_direct_rivals_wait_for_each_other() -> None:
-    overlaps = find_overlaps(CHANGES)
-    assert must_wait_for("a", ["b", "c", "d"], overlaps) == ("b", "c")
-    assert must_wait_for("b", ["c", "d"], overlaps) == ()
-    assert exclusive_groups(CHANGES, overlaps) == (("a", "b", "c"),)
 
 
 def test_merge_order_puts_dependencies_first_and_the_most_entangled_last() -> None:
@@ -54,11 +45,5 @@ ITEMS = st.dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(ITEMS)
-def test_groups_never_overlap_and_the_order_has_every_item_once(changes: dict[str, set[str]]) -> None:
-    overlaps = find_overlaps(changes)
-    groups = exclusive_groups(changes, overlaps)
-    grouped = [item for group in groups for item in group]
-    assert len(grouped) == len(set(grouped))
-    for overlap in overlaps:
-        assert any({overlap.first, overlap.second} <= set(group) for group in groups)
+def test_the_order_has_every_item_once(changes: dict[str, set[str]]) -> None:
     assert sorted(merge_order(changes)) == sorted(changes)

@@ -17,7 +17,7 @@ _IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "_
 _MOST_PATHS = 20_000
 
 
-class Repository(Protocol):
+class KnownPaths(Protocol):
     """Paths are relative, with forward slashes."""
 
     def exists(self, path: str) -> bool:
@@ -43,7 +43,7 @@ class PathSet:
         return sorted(self._paths - {"."})
 
 
-class FolderRepository:
+class FolderPaths:
     """A repository in a folder on disk. Tool folders such as `.git` and `node_modules` are never suggested."""
 
     def __init__(self, root: Path) -> None:
@@ -98,7 +98,7 @@ def unsafe_reason(path: str) -> str | None:
     return "it is inside `.git`" if ".git" in parts else None
 
 
-def suggestion(path: str, repository: Repository, *, folders_only: bool = False) -> str | None:
+def suggestion(path: str, repository: KnownPaths, *, folders_only: bool = False) -> str | None:
     """A path of the repository that was probably meant, or None."""
     known = [name for name in repository.paths() if not folders_only or "." not in PurePosixPath(name).name]
     wanted = PurePosixPath(path)

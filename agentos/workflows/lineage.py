@@ -1,4 +1,4 @@
-"""The history of one item's documents: an append-only folder of numbered files, and the hash of what was approved."""
+"""The history of one item's documents: an append-only folder of numbered files."""
 
 from __future__ import annotations
 
@@ -7,26 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentos.documents.approval import (
-    Absent,
-    ApprovalError,
-    ApprovalInfo,
-    Changed,
-    Intact,
-    ReviewLogEntry,
-    document_hash,
-    read_approval,
-    stamp_approval,
-    verify_approval,
-    with_status,
-)
 from agentos.errors import InvalidIdentifier
 from agentos.files import sync_dir
-
-__all__ = [
-    "Absent", "ApprovalError", "ApprovalInfo", "Changed", "Entry", "Intact", "Lineage", "ReviewLogEntry",
-    "document_hash", "read_approval", "stamp_approval", "verify_approval", "with_status",
-]  # fmt: skip
 
 _NAME = re.compile(r"(\d{3,})-([a-z0-9][a-z0-9-]*)\.(md|json)")
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
