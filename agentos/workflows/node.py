@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from agentos.llm import set_call_context
 from agentos.llm.context import calls_made
 from agentos.workflows.context import Context, current
-from agentos.workflows.stage_records import as_plain, as_record, hints
+from agentos.workflows.stage_records import ForeignCheckpoint, as_plain, as_record, hints
 
 _State = TypeVar("_State")
 _Update = TypeVar("_Update")
@@ -36,6 +36,13 @@ def as_choice(schema: type[_State], choose: Callable[[_State, Context], str]) ->
     return lambda state: choose(_typed(schema, state), current())
 
 
+class _Records(dict[str, Any]):
+    """A typed state. Each stage has its record from the first node on: one that is not there was never written."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise ForeignCheckpoint from KeyError(key)
+
+
 def _typed(schema: type[_State], state: Mapping[str, Any]) -> _State:
     kinds = hints(schema)
-    return cast(_State, {key: as_record(kinds[key], value) for key, value in state.items()})
+    return cast(_State, _Records({key: as_record(kinds[key], value) for key, value in state.items()}))

@@ -18,6 +18,12 @@ from agentos.errors import AgentosError
 class ForeignCheckpoint(AgentosError):
     """A saved state is not of the shape this version writes."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "this item's checkpoint was written by another version of AgentOS and cannot be continued. "
+            "Run with --fresh to start over."
+        )
+
 
 def as_plain(value: Any) -> Any:
     """A record as a dictionary without the fields that have their default; enums by value; collections as lists."""
@@ -44,10 +50,7 @@ def as_record(kind: Any, value: Any) -> Any:
     try:
         return _read(kind, value)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ForeignCheckpoint(
-            "this item's checkpoint was written by another version of AgentOS and cannot be continued. "
-            "Run with --fresh to start over."
-        ) from error
+        raise ForeignCheckpoint from error
 
 
 def _read(kind: Any, value: Any) -> Any:

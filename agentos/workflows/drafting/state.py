@@ -6,12 +6,13 @@ import operator
 from dataclasses import dataclass
 from typing import Annotated, Final, TypedDict
 
+from agentos import outcomes
 from agentos.documents.approval import ReviewLogEntry
 from agentos.documents.verdict import Review
 from agentos.workflows.stage_records import latest
 
-APPROVED: Final = "approved"
-NEEDS_REVISION: Final = "needs_revision"
+APPROVED: Final = outcomes.APPROVED.name
+NEEDS_REVISION: Final = outcomes.NEEDS_REVISION.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypedDict
 
+from agentos import outcomes
 from agentos.documents.verdict import Review
 from agentos.workflows.implementation.file_operations import Deviation
 from agentos.workflows.implementation.judging import Round
@@ -14,8 +15,8 @@ from agentos.workflows.implementation.suite_plan import PlannedScenario
 from agentos.workflows.implementation.suite_report import SuiteReport
 from agentos.workflows.stage_records import latest
 
-IMPLEMENTED: Final = "implemented"
-NEEDS_REVISION: Final = "needs_revision"
+IMPLEMENTED: Final = outcomes.IMPLEMENTED.name
+NEEDS_REVISION: Final = outcomes.NEEDS_REVISION.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
