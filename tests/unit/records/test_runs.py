@@ -248,6 +248,7 @@ SAMPLES: dict[str, Any] = {
     "str": "text",
     "str | None": None,
     "int": 3,
+    "int | None": 4,
     "float": 1.5,
     "float | None": float("inf"),
     "bool": True,
