@@ -10,6 +10,7 @@ from typing import Any
 from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
+from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
 from agentos.workflows.registry import WORKFLOWS
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json({"item": item.label, "answer": answer})
     else:
-        say(f"[{item.label}] {_answer_words(answer)}; it goes on with the next run: {_command(item)}")
+        say(f"{prefix_of(item.label)} {_answer_words(answer)}; it goes on with the next run: {_command(item)}")
     return 0
 
 
@@ -109,11 +110,11 @@ def _show(item: Waiting, *, as_json: bool) -> int:
     else:
         say(one_line(json.dumps(list(item.questions), default=str), 2000))
     for finding in question.get("findings", ()):
-        say(f"[{item.label}] {one_line(str(finding))}")
+        say(f"{prefix_of(item.label)} {one_line(str(finding))}")
     if question.get("verdict"):
-        say(f"[{item.label}] The reviewer's verdict: {one_line(str(question['verdict']), 40)}")
+        say(f"{prefix_of(item.label)} The reviewer's verdict: {one_line(str(question['verdict']), 40)}")
     if item.answer is not None:
-        say(f"[{item.label}] Answered already ({_answer_words(item.answer)}); a new answer replaces it.")
+        say(f"{prefix_of(item.label)} Answered already ({_answer_words(item.answer)}); a new answer replaces it.")
     say(f'[{item.label}] Answer with: agentos review {item.label} --approve | --revise "what to change"')
     return 0
 

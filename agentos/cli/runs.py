@@ -104,6 +104,7 @@ def _follow(run_id: str) -> int:
     from agentos.events import RunEnded
     from agentos.records.runs import find_run, follow_audit
     from agentos.reporters.console import ConsoleReporter
+    from agentos.reporters.wording import COORDINATOR
 
     run_dir = find_run(run_id)
     clock = _RecordClock()
@@ -118,7 +119,7 @@ def _follow(run_id: str) -> int:
                 return ExitCode.OK
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    _print([f"[COORDINATOR] Run {run_dir.name} did not come to its end: no process of it is alive"])
+    _print([f"{COORDINATOR} Run {run_dir.name} did not end properly: none of its processes is alive"])
     return ExitCode.ITEM_FAILED
 
 

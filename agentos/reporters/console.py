@@ -12,7 +12,7 @@ from agentos.reporters.progress import Progress
 from agentos.reporters.sink import Sink
 from agentos.reporters.summary import Summary, summary_lines
 from agentos.reporters.wording import COORDINATOR, LabelOf, dry_run_lines, labels_with, lines
-from agentos.text.output_prefixer import prefix_block
+from agentos.text.output_prefixer import prefix_block, prefix_of
 from agentos.text.terminal import clean_block
 
 __all__ = ["ConsoleReporter", "PrintingListener", "Sink", "dry_run_lines", "lines", "wants_colour"]
@@ -139,7 +139,7 @@ class ConsoleReporter:
     def _output(self, item_id: str, block: bytes) -> bytes:
         if not self._colour and b"\x1b" in block:
             block = clean_block(block, keep_colour=False)
-        return prefix_block(self._painted_label(f"[{self._label_of(item_id)}]").encode(), block)
+        return prefix_block(self._painted_label(prefix_of(self._label_of(item_id))).encode(), block)
 
     def _progress_lines(self) -> list[str]:
         """In a pipe: one line an ended item, or one a percent when there are many."""

@@ -16,6 +16,7 @@ from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
 from agentos.reporters.resume_line import resume_line
 from agentos.reporters.wording import COORDINATOR, LabelOf, counts_in_words, failure_words, labels_with
+from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import counted, duration, listed, one_line
 
 LEAST_SPEED_UP = 1.05
@@ -126,8 +127,9 @@ def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]
 
 
 def _failure_lines(item: ItemSummary, label: str, run_dir: Path | None) -> list[str]:
-    log = [f"[{label}] log: {run_dir / item.log}"] if run_dir and item.log else []
-    return [f"[{label}] {failure_words(item.reason)}", *log]
+    prefix = prefix_of(label)
+    log = [f"{prefix} log: {run_dir / item.log}"] if run_dir and item.log else []
+    return [f"{prefix} {failure_words(item.reason)}", *log]
 
 
 def _time_texts(summary: RunSummary) -> list[str]:

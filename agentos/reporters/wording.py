@@ -30,13 +30,14 @@ from agentos.events import (
     Warned,
 )
 from agentos.outcomes import FAILED, Cause, Outcome, in_reading_order
+from agentos.text.output_prefixer import prefix_of
 from agentos.text.terminal import clean_block
 from agentos.text.words import countdown, counted, duration, listed, one_line
 
 LabelOf = Callable[[str], str]
 """From an item's id to what people see in brackets: `42` to `LLD-42`."""
 
-COORDINATOR = "[COORDINATOR]"
+COORDINATOR = prefix_of("COORDINATOR")
 _SHUTTING_DOWN = f"{COORDINATOR} Shutting down... waiting for workers to checkpoint"
 _EXHAUSTED = f"{COORDINATOR} Credential pool exhausted. Pausing all workflows..."
 
@@ -70,7 +71,7 @@ def dry_run_lines(item_ids: Iterable[str], label_of: LabelOf = str) -> list[str]
     """What a dry run of plain callables says: the count, then each item in order."""
     labels = [label_of(item_id) for item_id in item_ids]
     heading = f"{COORDINATOR} Dry run mode: {counted(len(labels), 'item')} would run, nothing was started"
-    return [heading, *(f"[{label}] would run" for label in labels)]
+    return [heading, *(f"{prefix_of(label)} would run" for label in labels)]
 
 
 def lines(event: Event, label_of: LabelOf = str) -> list[str]:
@@ -87,7 +88,8 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             | ItemStalled()
             | ChildrenLeaked()
         ):
-            return [f"[{label_of(event.item_id)}] {text}" for text in _item_texts(event)]
+            prefix = prefix_of(label_of(event.item_id))
+            return [f"{prefix} {text}" for text in _item_texts(event)]
         case PoolExhausted():
             return [f"{_EXHAUSTED} {_exhaustion(event)}"]
         case StopRequested(at_once=at_once):

@@ -141,6 +141,11 @@ def _without_replaced_text(block: bytes) -> bytes:
     return b"".join(out)
 
 
+def prefix_of(label: str) -> str:
+    """What stands before every line of an item, or of the coordinator: `[LLD-42]`."""
+    return f"[{label}]"
+
+
 def prefix_block(prefix: bytes, block: bytes, *, prefix_empty: bool = True) -> bytes:
     """Put `prefix` and a space before every line of a block of whole lines; before empty ones only if `prefix_empty`.
 

@@ -130,7 +130,7 @@ def test_following_a_run_that_dies_ends_and_says_so(sandbox: Sandbox) -> None:
     followed = follower.wait()
     run = sandbox.run_dirs()[0].name
     assert followed.code == 1
-    assert followed.lines[-1] == f"[COORDINATOR] Run {run} did not come to its end: no process of it is alive"
+    assert followed.lines[-1] == f"[COORDINATOR] Run {run} did not end properly: none of its processes is alive"
 
 
 @pytest.mark.parametrize("verb", ["show", "follow"])

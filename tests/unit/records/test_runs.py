@@ -524,7 +524,7 @@ def test_following_a_run_that_died_says_so_and_fails(capsys: pytest.CaptureFixtu
     run_dir = unfinished_run()
     assert command("follow", "last") == ExitCode.ITEM_FAILED
     assert capsys.readouterr().out.endswith(
-        f"[COORDINATOR] Run {run_dir.name} did not come to its end: no process of it is alive\n"
+        f"[COORDINATOR] Run {run_dir.name} did not end properly: none of its processes is alive\n"
     )
 
 
