@@ -34,7 +34,8 @@ BOUND_SECONDS = (ceil(WORKFLOWS * CALLS / (SERVING_GROUPS * GROUP_LIMIT)) - 1) *
 """From first to last call, of a client that fills each minute at its very first instant: nobody can be faster."""
 
 PEERS_DIR = Path(__file__).with_name("peers")
-PEER_ENVIRONMENT = Path(__file__).resolve().parents[1] / ".bench-venv" / "litellm"
+ROOT = Path(__file__).resolve().parents[1]
+PEER_ENVIRONMENT = ROOT / ".bench-venv" / "litellm"
 
 GRAPH = f"""
 from typing_extensions import TypedDict
@@ -213,8 +214,8 @@ def _server(folder: Path) -> Iterator[str]:
     }
     path = folder / "provider.json"
     path.write_text(json.dumps(config))
-    command = [sys.executable, "-m", "agentos.testing.provider_server", "--config", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+    command = [sys.executable, "-m", "fakes.provider_server", "--config", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"

@@ -33,7 +33,7 @@ from agentos.sources.github_client import (
     rate_limit_seconds,
 )
 from agentos.sources.github_token import api_url, check_api_url, find_token
-from agentos.testing.github_server import SECONDARY_LIMIT_URL, GitHubServer, Scripted
+from fakes.github_server import SECONDARY_LIMIT_URL, GitHubServer, Scripted
 
 TOKEN = "ghp_thisIsNotARealTokenButLooksLikeOne00"
 REPO = "acme/shop"

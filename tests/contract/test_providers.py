@@ -32,9 +32,9 @@ from agentos.providers.evidence import (
     Succeeded,
     TransportFailed,
 )
-from agentos.testing.provider_formats import FORMATS, PROVIDERS, Seen
-from agentos.testing.provider_server import Key, LimitRule, ProviderServer, Step
-from agentos.testing.recording_broker import RecordingBroker
+from fakes.provider_formats import FORMATS, PROVIDERS, Seen
+from fakes.provider_server import Key, LimitRule, ProviderServer, Step
+from fakes.recording_broker import RecordingBroker
 
 MODELS = {
     "google": "google:gemini-2.5-flash",
@@ -543,8 +543,8 @@ def test_a_preloaded_fork_server_leaves_nothing_to_import_for_first_calls() -> N
     code = f"""
 import os, sys, threading
 from agentos import llm
-from agentos.testing.provider_server import ProviderServer
-from agentos.testing.recording_broker import RecordingBroker
+from fakes.provider_server import ProviderServer
+from fakes.recording_broker import RecordingBroker
 
 llm.preload()
 assert threading.active_count() == 1, threading.enumerate()
@@ -564,7 +564,8 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
 
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    root = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=root)
 
     assert ended.returncode == 0, ended.stderr
 

@@ -19,7 +19,7 @@ import pytest
 from designs import SECONDS, SECRET, Designs, create, replace
 from harness import Finished, Started, eventually, of_type
 
-from agentos.testing.github_server import GitHubServer, Scripted
+from fakes.github_server import GitHubServer, Scripted
 
 pytestmark = pytest.mark.timeout(300)
 NODES = [

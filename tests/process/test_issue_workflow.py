@@ -13,8 +13,8 @@ from harness import Finished, eventually, no_process_left, of_type, processes_wi
 
 from agentos.documents.approval import Intact, verify_approval
 from agentos.documents.issue import parse_issue
-from agentos.testing.github_server import GitHubServer, Scripted
-from agentos.testing.provider_server import LimitRule
+from fakes.github_server import GitHubServer, Scripted
+from fakes.provider_server import LimitRule
 
 TOKEN = "ghp_a-token-nobody-may-see-0123456789"
 REPOSITORY = "shop/catalogue"

@@ -11,7 +11,7 @@ import pytest
 from harness import Sandbox, Started, eventually, of_type
 from providers import PoolKey, add_server_key, limit_hits, provider, write_keys
 
-from agentos.testing.provider_server import ProviderServer, Step
+from fakes.provider_server import ProviderServer, Step
 
 EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
 LIMITED = " all keys limited, next key"

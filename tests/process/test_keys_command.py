@@ -14,7 +14,7 @@ import pytest
 from harness import AGENTOS, Finished, Sandbox, eventually
 from providers import PoolKey, provider
 
-from agentos.testing.provider_server import Step
+from fakes.provider_server import Step
 
 ALPHA = PoolKey(name="alpha")
 

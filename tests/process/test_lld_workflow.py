@@ -30,8 +30,8 @@ from backlog import (
 from harness import STOP_DEADLINE_SECONDS, Finished, Sandbox, Started, eventually, no_process_left, of_type
 
 from agentos.documents.approval import Changed, Intact, verify_approval
-from agentos.testing.provider_formats import Seen
-from agentos.testing.provider_server import LimitRule
+from fakes.provider_formats import Seen
+from fakes.provider_server import LimitRule
 
 EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
 SHUTTING_DOWN = "[COORDINATOR] Shutting down... waiting for workers to checkpoint"

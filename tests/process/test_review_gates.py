@@ -12,7 +12,7 @@ from backlog import OFFLINE, Author, Backlog, serving, subject
 from harness import Finished, eventually
 
 from agentos.documents.approval import Intact, verify_approval
-from agentos.testing.provider_formats import Seen
+from fakes.provider_formats import Seen
 
 WISH = "split the store"
 

@@ -130,7 +130,6 @@ ROOMS = (
     "workflows.awaiting_review",
     "workflows.parallel",
     "workstreams",
-    "testing",
     "cli",
 )
 """The rooms of the house from the ground up: each imports only rooms above it in this list."""

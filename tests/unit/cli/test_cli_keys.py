@@ -17,7 +17,7 @@ from agentos.keys.credentials import load_credentials
 from agentos.llm.key_check import _is_usable, _words
 from agentos.llm.settings import LlmSettings, configure
 from agentos.providers.evidence import Abandoned, Evidence, Overloaded, QuotaSpent, RequestFailed, TransportFailed
-from agentos.testing.provider_server import Key, ProviderServer, Step
+from fakes.provider_server import Key, ProviderServer, Step
 
 SECRET = "AIzaSyUnitTestSecret0123456789"
 

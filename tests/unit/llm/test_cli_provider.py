@@ -27,7 +27,7 @@ from agentos.providers.evidence import (
     Succeeded,
     TransportFailed,
 )
-from agentos.testing.recording_broker import RecordingBroker
+from fakes.recording_broker import RecordingBroker
 
 FAKE = """#!{python}
 import json, os, subprocess, sys, time

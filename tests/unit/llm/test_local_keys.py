@@ -21,7 +21,7 @@ from agentos.keys.refusals import Patience
 from agentos.llm.broker import forget_local_broker
 from agentos.llm.cli_login import with_cli_login
 from agentos.providers.evidence import Abandoned, QuotaSpent, Rejected, Succeeded
-from agentos.testing.provider_server import Key, ProviderServer, Step
+from fakes.provider_server import Key, ProviderServer, Step
 
 GEMINI = Ask(provider="google", model="m")
 

@@ -14,8 +14,8 @@ from drafting_bench import ISSUE, Bench
 from agentos.documents.approval import Intact, verify_approval
 from agentos.llm import OfflineRequest, ProviderUnavailableError, close
 from agentos.llm.retries import RetryPolicy
-from agentos.testing.provider_server import Key, ProviderServer, Step
 from agentos.workflows.lld.nodes import InvalidSpec
+from fakes.provider_server import Key, ProviderServer, Step
 
 APPROVAL = {"verdict": "approve", "summary": "Good.", "findings": [], "answers": []}
 SECRET = "AIza-secret-for-tests-0000000000000000"

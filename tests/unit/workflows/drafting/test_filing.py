@@ -10,8 +10,8 @@ import pytest
 from drafting_bench import Bench
 
 from agentos.errors import UsageError
-from agentos.testing.github_server import GitHubServer
 from agentos.workflows.issue.filing import filing_environment, repository_name
+from fakes.github_server import GitHubServer
 
 BRIEF = "# Totals\n\nReaders want totals in the catalogue. Each total has a label. It works without a network.\n"
 TOKEN = "ghp_token-for-tests-0123456789"

@@ -11,7 +11,6 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.git.worktrees import Repository
-from agentos.testing.github_server import GitHubServer, Scripted
 from agentos.workflows.implementation.publishing import (
     Publication,
     PushRejectedError,
@@ -22,6 +21,7 @@ from agentos.workflows.implementation.publishing import (
     repository_of,
 )
 from agentos.workflows.implementation.records import Implemented
+from fakes.github_server import GitHubServer, Scripted
 
 _TOKEN = "ghp_" + "x" * 36
 

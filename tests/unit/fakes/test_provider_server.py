@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.testing.provider_server import Config, Desk, Key, LimitRule, ProviderServer, Request, Seen, Step
-from agentos.testing.quotas import Limits, Quota, Window
+from fakes.provider_server import Config, Desk, Key, LimitRule, ProviderServer, Request, Seen, Step
+from fakes.quotas import Limits, Quota, Window
 
 PATHS = {
     "google": "/v1beta/models/m:generateContent",
@@ -248,8 +248,9 @@ def test_as_a_process_it_serves_takes_scripts_and_ends_on_sigterm(tmp_path: Path
             }
         )
     )
-    command = [sys.executable, "-m", "agentos.testing.provider_server", "--config", str(config)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "fakes.provider_server", "--config", str(config)]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         connection = http.client.HTTPConnection("127.0.0.1", int(process.stdout.readline()))
 

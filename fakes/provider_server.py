@@ -1,7 +1,7 @@
 """A loopback server that answers like Gemini, OpenAI and Anthropic: quotas, scripted failures, counts by key.
 
 In a test: `with ProviderServer(keys=[...], limits=[...]) as server: server.base_url("google")`.
-As a process: `python -m agentos.testing.provider_server --config file.json --port 0`; its first line is its port.
+As a process: `python -m fakes.provider_server --config file.json --port 0`; its first line is its port.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from agentos.testing.provider_formats import FORMATS, Provider, Seen, as_event_stream, provider_of, shape_reply
-from agentos.testing.quotas import Limits, Quota, Refusal
+from fakes.provider_formats import FORMATS, Provider, Seen, as_event_stream, provider_of, shape_reply
+from fakes.quotas import Limits, Quota, Refusal
 
 ReplyFunction = Callable[[Seen], str]
 StepKind = Literal["ok", "status", "fail", "rate_limit", "daily_limit", "hang", "reset", "invalid_json"]
@@ -474,7 +474,7 @@ async def _serve_until_signalled(config: Config, port: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; the port is the first line of standard output."""
-    parser = argparse.ArgumentParser(prog="python -m agentos.testing.provider_server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m fakes.provider_server", description=__doc__)
     parser.add_argument("--config", type=Path, help="a JSON file with the fields of Config")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 (default) takes a free one")
     options = parser.parse_args(arguments)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol
 
 from agentos.llm.schema_example import example_value
-from agentos.testing.quotas import Quota, Refusal
+from fakes.quotas import Quota, Refusal
 
 Provider = Literal["google", "openai", "anthropic"]
 PROVIDERS: tuple[Provider, ...] = ("google", "openai", "anthropic")

@@ -1,1 +1,0 @@
-"""Real stand-ins for tests: servers on loopback that answer like the providers do."""
