@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -58,6 +58,8 @@ class RunRequest:
     search_dir: Path
     settings: Settings
     """Read once, by the command: workers are sent these."""
+    environment: Mapping[str, str]
+    """The user's, with what the command adds to it."""
     parallel: int = 1
     timeout_seconds: float = 1800.0
     stall_seconds: float = 60.0
@@ -70,7 +72,6 @@ class RunRequest:
     resume_command: str = ""
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
     warnings: Sequence[str] = ()
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     secrets: Sequence[str] = ()
     """What workers may know beside keys, and nobody may see."""
     preload_providers: Sequence[str] | None = None
@@ -112,7 +113,7 @@ class Launcher:
         _check_memory_limit(request.environment)
         with ExitStack() as cleanup:
             cleanup.enter_context(signals_handled(_interrupt))
-            keys = _Keys()
+            keys = _Keys(request)
             urls, endpoint_warnings = _usable_urls(request, keys.providers)
             loop = Loop()
             cleanup.callback(loop.close)
@@ -218,11 +219,11 @@ def _records_kept() -> Iterator[None]:
 class _Keys:
     """The user's keys as the run begins, and what must not be seen of them."""
 
-    def __init__(self) -> None:
-        self.credentials = load_credentials()
-        self._all = _without_limit(self.credentials)
+    def __init__(self, request: RunRequest) -> None:
+        self.credentials = load_credentials(environ=request.environment)
+        self._all = _without_limit(self.credentials, request.environment)
         self.memory = LimitMemory()
-        self.redactor = Redactor(self._all.secrets.values())
+        self.redactor = Redactor([*self._all.secrets.values(), *request.secrets])
 
     @property
     def providers(self) -> list[str]:
@@ -245,7 +246,7 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         salt=load_salt() if keys.credentials.credentials else b"",
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
         patience=_patience(request.max_wait_seconds),
-        key_file=KeyFile(load=lambda: with_cli_login(load_credentials())),
+        key_file=KeyFile(load=lambda: with_cli_login(load_credentials(environ=request.environment))),
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
     return LeaseServer(broker, control, loop, emit, parallel=request.parallel)
@@ -260,11 +261,11 @@ def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:
         shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def _without_limit(credentials: CredentialSet) -> CredentialSet:
+def _without_limit(credentials: CredentialSet, environ: Mapping[str, str]) -> CredentialSet:
     """Keys that AGENTOS_CREDENTIAL_LIMIT keeps out of the pool are secrets all the same."""
-    if not os.environ.get(LIMIT_VARIABLE):
+    if not environ.get(LIMIT_VARIABLE):
         return credentials
-    return load_credentials(environ={k: v for k, v in os.environ.items() if k != LIMIT_VARIABLE})
+    return load_credentials(environ={name: value for name, value in environ.items() if name != LIMIT_VARIABLE})
 
 
 def _workers_environment(request: RunRequest, urls: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +78,7 @@ class DocumentCommand:
         if arguments.ids and arguments.all:
             raise UsageError(f"--all and named {self.noun}s exclude each other.")
         project_dir = project_from(arguments.project, Path.cwd())
-        settings = load_settings(project_dir, os.environ, setting_flags(arguments))
+        settings = load_settings(project_dir, flags=setting_flags(arguments))
         is_filing = getattr(arguments, "file", False)
         pending = find(
             project_dir, settings, Wanted(patterns=arguments.ids, is_fresh=arguments.fresh, is_filing=is_filing)

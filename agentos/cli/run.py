@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments=arguments,
             workflow=workflow,
             project_dir=project_dir,
-            settings=load_settings(project_dir, os.environ),
+            settings=load_settings(project_dir),
             plan=make_plan(select(_read_items(arguments.items), arguments.ids)),
         )
     )

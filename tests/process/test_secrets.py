@@ -6,12 +6,19 @@ import base64
 import binascii
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from harness import Sandbox, children_of, of_type
 from providers import PoolKey, provider
+
+from agentos.engine.plan import Item, make_plan
+from agentos.launch import Launcher
+from agentos.settings import Settings
+from agentos.workflows.registry import Workflow
+from agentos.workflows.run_request import request_for
 
 FILED = PoolKey(name="filed")
 EXPORTED = PoolKey(name="exported", env="MY_SECOND_KEY")
@@ -120,3 +127,17 @@ def test_keys_of_the_environment_alone_reach_no_worker(sandbox: Sandbox) -> None
     assert finished.code == 0, finished.stdout
     assert not _found_in((sandbox.root / "a.json").read_bytes())
     _assert_clean(sandbox)
+
+
+def test_what_a_command_gives_its_workers_in_confidence_is_masked_too(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_HOME", str(sandbox.home))
+    token = "a-token-that-only-workers-may-know"
+    item = Item(id="a", input={"tasks": {"n1": f"print here it is: {token}"}})
+    workflow = Workflow("steps", "graphs/steps.py:graph")
+    request = request_for(workflow, make_plan([item]), sandbox.project, Settings(), sandbox.environment)
+    request = replace(request, search_dir=sandbox.project, secrets=[token], is_quiet=True)
+    run_dir = Launcher(request).run().run_dir
+    assert "here it is: " in (run_dir / "a.log").read_text()
+    assert [path for path in run_dir.iterdir() if token in path.read_text()] == []

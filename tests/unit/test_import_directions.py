@@ -329,6 +329,44 @@ def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
     assert {m for m in inside if not is_within(m, ("agentos.engine.checkpoints",))} == set()
 
 
+READS_THE_ENVIRONMENT = {
+    "agentos.settings": "what a project may set",
+    "agentos.paths": "AGENTOS_HOME",
+    "agentos.text.window": "how wide the terminal is",
+    "agentos.run_output": "what the terminal can do",
+    "agentos.keys.credentials": "keys; a command gives a mapping instead",
+    "agentos.llm.settings": "how `generate` calls models, in notebooks too",
+    "agentos.llm.http_client": "AGENTOS_SIMULATE_429",
+    "agentos.sources.github": "the token; a command gives a mapping instead",
+    "agentos.sources.github_token": "the token; a command gives a mapping instead",
+    "agentos.engine.worker": "makes the worker's environment",
+    "agentos.workflows.context": "what a worker was sent",
+    # What a child process gets of ours.
+    "agentos.git.command": "git",
+    "agentos.codebase.files": "git",
+    "agentos.llm.cli_provider": "a coding CLI",
+    "agentos.sandbox.bubblewrap": "tests",
+    # The edges: from here on it is a mapping that is handed down.
+    "agentos.cli.run_command": "what workers get of the user's",
+    "agentos.cli.issue": "the token workers file issues with",
+    "agentos.cli.keys": "endpoints the user has confirmed",
+    "agentos.cli.demo": "a home of its own",
+    "agentos.workflows.parallel.coordinator": "the API of #106",
+}
+"""Everybody else is given what it needs. A setting belongs to `agentos.settings`, and reaches workers frozen."""
+
+
+def test_few_modules_read_the_environment() -> None:
+    readers = {
+        module
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv")
+        if isinstance(node.value, ast.Name) and node.value.id == "os"
+    }
+    assert {m for m in readers if not is_within(m, ("agentos.demo",))} == READS_THE_ENVIRONMENT.keys()
+
+
 # The finder itself.
 
 
