@@ -36,7 +36,7 @@ class ItemStarted:
     attempt: int
     pid: int
     resumed_after: str | None = None
-    """The last finished node when the item goes on from a checkpoint."""
+    """The last finished node when the item continues from a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class RunFaulted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
-    """Something the user should know; the run goes on."""
+    """Something the user should know; the run continues."""
 
     text: str
 

@@ -39,8 +39,8 @@ def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> argparse.Argu
         prog="agentos",
         description="Run agent workflows over many items in parallel: isolated, durable, stoppable.",
         formatter_class=_formatter,
-        epilog="Exit codes: 0 all done well, 1 some item failed, 2 usage, 3 something needs revision or review, "
-        "4 no usable key, 5 budget reached, 75 quota gone, 130 stopped.",
+        epilog="Exit codes: 0 every item succeeded, 1 some item failed, 2 usage, 3 something needs revision or "
+        "review, 4 no usable key, 5 budget reached, 75 quota gone, 130 stopped.",
     )
     add_version(parser)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="agentos")

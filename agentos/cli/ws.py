@@ -147,7 +147,7 @@ def _add_looking_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
 def _add_state_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     from_verb: dict[str, tuple[str, Handler]] = {
         "pause": ("stop at the next node; survives a restart", _pause),
-        "resume": ("make paused or failed workstreams active again; they go on from their checkpoint", _resume),
+        "resume": ("make paused or failed workstreams active again; they continue from their checkpoint", _resume),
         "complete": ("call workstreams done: nothing runs them again", _complete),
     }
     for name, (help_text, handler) in from_verb.items():
@@ -299,7 +299,7 @@ def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request:
     from agentos.workstreams.commands import choose_able
 
     slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
-    sys.stderr.write("".join(f"Warning: left alone: {words}\n" for words in left))
+    sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not slugs:
         raise UsageError("no workstream to change: see `agentos ws list`")
     changed = project.apply(slugs, request)

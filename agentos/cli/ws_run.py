@@ -39,7 +39,7 @@ def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int
     """`ws run SLUG|GLOB …`."""
     workstreams = project.refreshed()
     chosen, left = choose_able(workstreams, arguments.slugs, TakeUp("", this_process()))
-    sys.stderr.write("".join(f"Warning: left alone: {words}\n" for words in left))
+    sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not chosen:
         raise UsageError("no workstream to run: see `agentos ws list`")
     return run_command.run(_work(arguments, project, [workstreams[slug] for slug in chosen]))

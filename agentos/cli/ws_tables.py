@@ -36,7 +36,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def list_lines(overviews: Sequence[Overview], columns: int) -> list[str]:
-    """One workstream a line, no wider than the window."""
+    """One workstream per line, no wider than the window."""
     rows = [_HEADINGS, *(_list_row(overview) for overview in overviews)]
     return table_lines(rows, columns, expendable=_EXPENDABLE)
 

@@ -23,7 +23,7 @@ class AuditReporter:
     """Writes each record to the run's file, to its item's file, and to `extra_sink` if there is one.
 
     A record is with the operating system when `handle` returns. A failure to write it raises OSError: a run must
-    not go on without its audit.
+    not continue without its audit.
     """
 
     name = "the audit"

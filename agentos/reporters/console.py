@@ -11,7 +11,7 @@ from agentos.events import Event, ItemEnded, OutputProduced, RunEnded, RunStarte
 from agentos.reporters.progress import Progress
 from agentos.reporters.sink import Sink
 from agentos.reporters.summary import Summary, summary_lines
-from agentos.reporters.wording import COORDINATOR, LabelOf, dry_run_lines, labels_with, lines
+from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, dry_run_lines, labels_with, lines
 from agentos.text.output_prefixer import prefix_block, prefix_of
 from agentos.text.terminal import clean_block
 
@@ -142,7 +142,7 @@ class ConsoleReporter:
         return prefix_block(self._painted_label(prefix_of(self._label_of(item_id))).encode(), block)
 
     def _progress_lines(self) -> list[str]:
-        """In a pipe: one line an ended item, or one a percent when there are many."""
+        """In a pipe: one line per ended item, or one per percent when there are many."""
         progress = self._progress
         if progress.ended == self._shown_ended or not progress.total:
             return []
@@ -159,8 +159,8 @@ class ConsoleReporter:
 
     def _painted(self, line: str) -> str:
         label, bracket, text = line.partition("] ")
-        is_bad = text.startswith(("FAILED:", "FAULT:"))
-        return f"{self._painted_label(label + bracket.rstrip())} {_RED + text + _RESET if is_bad else text}"
+        shown = f"{_RED}{text}{_RESET}" if isinstance(line, Alarm) else text
+        return f"{self._painted_label(label + bracket.rstrip())} {shown}"
 
     def _painted_label(self, label: str) -> str:
         return f"{_DIM}{label}{_RESET}" if self._colour else label

@@ -1,4 +1,4 @@
-"""Append-only files of a run, one writer each: whole records at the end of a file, one open file a running item."""
+"""Append-only files of a run, one writer each: whole records at the end of a file, one open file per running item."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AppendFile:
 
 
 class ItemFiles:
-    """One file an item, open only while the item runs."""
+    """One file per item, open only while the item runs."""
 
     def __init__(self, run_dir: Path, name_of: Callable[[str], str]) -> None:
         self._run_dir = run_dir

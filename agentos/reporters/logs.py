@@ -27,11 +27,9 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
-from agentos.outcomes import FAILED
 from agentos.reporters.item_files import ItemFiles
-from agentos.reporters.wording import outcome_words
+from agentos.reporters.wording import ItemEvent, log_text
 from agentos.text.terminal import clean_block
-from agentos.text.words import counted, duration, one_line
 
 
 def log_name(item_id: str) -> str:
@@ -40,7 +38,7 @@ def log_name(item_id: str) -> str:
 
 
 class LogReporter:
-    """Writes one log an item. Holds no more files open than items run."""
+    """Writes one log per item. Holds no more files open than items run."""
 
     name = "writing the items' logs"
 
@@ -57,17 +55,17 @@ class LogReporter:
                 self._files.append(item_id, plain)
             case ItemStarted(item_id=item_id):
                 self._files.open(item_id)
-                self._note(stamped, item_id, _start_words(event))
+                self._note(stamped, event)
             case ItemEnded(item_id=item_id):
-                self._note(stamped, item_id, _end_words(event))
+                self._note(stamped, event)
                 if event.traceback:
                     self._files.append(item_id, _safe_lines(event.traceback))
                 self._files.close(item_id)
-            case ItemRetried(item_id=item_id, attempt=attempt, reason=reason):
-                self._note(stamped, item_id, f"attempt {attempt} failed: {one_line(reason)}; trying again")
+            case ItemRetried(item_id=item_id):
+                self._note(stamped, event)
                 self._files.close(item_id)
             case NodeStarted() | NodeFinished() | ItemNoticed() | ItemStalled() | ChildrenLeaked():
-                self._note(stamped, event.item_id, _middle_words(event))
+                self._note(stamped, event)
             case (
                 RunStarted()
                 | StopRequested()
@@ -87,38 +85,8 @@ class LogReporter:
     def close(self) -> None:
         self._files.close_all()
 
-    def _note(self, stamped: Stamped, item_id: str, text: str) -> None:
-        self._files.append(item_id, f"{stamped.time} {text}\n".encode(errors="replace"))
-
-
-def _start_words(event: ItemStarted) -> str:
-    start = f"attempt {event.attempt} started (pid {event.pid})"
-    return start if event.resumed_after is None else f"{start}, resuming after {one_line(event.resumed_after)}"
-
-
-def _middle_words(event: NodeStarted | NodeFinished | ItemNoticed | ItemStalled | ChildrenLeaked) -> str:
-    match event:
-        case NodeStarted(node=node):
-            return f">>> Executing: {one_line(node)}"
-        case NodeFinished(node=node, seconds=seconds):
-            return f"<<< Finished: {one_line(node)} ({duration(seconds)})"
-        case ItemNoticed(text=text):
-            return one_line(text)
-        case ItemStalled(silent_seconds=seconds):
-            return f"no sign of life for {duration(seconds)}, ending it"
-        case ChildrenLeaked(pids=pids):
-            return f"left processes behind, ended now: {' '.join(map(str, pids))}"
-        case _:
-            assert_never(event)
-
-
-def _end_words(event: ItemEnded) -> str:
-    name = "FAILED" if event.outcome == FAILED else outcome_words(event.outcome)
-    cause = ": ".join(one_line(part, longest=4000) for part in (event.error_type, event.reason) if part)
-    if event.outcome.never_ran:
-        return f"{name}: {cause}" if cause else name
-    after = f"after {duration(event.seconds)} in {counted(event.attempts, 'attempt')}"
-    return f"{name} {after}: {cause}" if cause else f"{name} {after}"
+    def _note(self, stamped: Stamped, event: ItemEvent) -> None:
+        self._files.append(event.item_id, f"{stamped.time} {log_text(event)}\n".encode(errors="replace"))
 
 
 def _safe_lines(text: str) -> bytes:

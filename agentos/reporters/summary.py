@@ -15,7 +15,7 @@ from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
 from agentos.reporters.resume_line import resume_line
-from agentos.reporters.wording import COORDINATOR, LabelOf, counts_in_words, failure_words, labels_with
+from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, counts_in_words, failure_words, labels_with
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import counted, duration, listed, one_line
 
@@ -109,7 +109,7 @@ def _seconds_between(start: str, end: str) -> float:
 
 
 def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]:
-    """What people read at the end: counts, failures, time, tokens, what is left, how to go on, where the logs are."""
+    """What people read at the end: counts, failures, time, tokens, what is left, how to resume, the logs."""
     label_of = labels_with(summary.label_prefix)
     failed = [item for item in summary.items if item.outcome == FAILED]
     run_texts = [
@@ -129,7 +129,7 @@ def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]
 def _failure_lines(item: ItemSummary, label: str, run_dir: Path | None) -> list[str]:
     prefix = prefix_of(label)
     log = [f"{prefix} log: {run_dir / item.log}"] if run_dir and item.log else []
-    return [f"{prefix} {failure_words(item.reason)}", *log]
+    return [Alarm(f"{prefix} {failure_words(item.reason)}"), *log]
 
 
 def _time_texts(summary: RunSummary) -> list[str]:
@@ -161,14 +161,14 @@ def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
         return []
     waits = "waits" if len(labels) == 1 else "wait"
     answer = f'agentos review {labels[0]} --approve | --revise "what to change"'
-    again = [f"Then go on with: {summary.resume_command}"] if summary.resume_command else []
+    again = [f"Then resume with: {summary.resume_command}"] if summary.resume_command else []
     return [f"{counted(len(labels), 'item')} {waits} for review: {listed(labels)}", f"Answer with: {answer}", *again]
 
 
 def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -> list[str]:
     labels = [label_of(item_id) for item_id in summary.left]
     left = [f"{counted(len(labels), 'item')} left: {listed(labels)}"] if labels else []
-    # Failed items keep their checkpoint, so the same command goes on with them too, and with what waited for them.
+    # Failed items keep their checkpoint, so the same command continues them too, and what waited for them.
     can_resume = summary.resume_command and (labels or has_failures or summary.exit_code == ExitCode.ITEM_FAILED)
     return [*left, *([f"Resume with: {summary.resume_command}"] if can_resume else [])]
 

@@ -42,6 +42,12 @@ _SHUTTING_DOWN = f"{COORDINATOR} Shutting down... waiting for workers to checkpo
 _EXHAUSTED = f"{COORDINATOR} Credential pool exhausted. Pausing all workflows..."
 
 
+class Alarm(str):
+    """A line that a terminal shows in red."""
+
+    __slots__ = ()
+
+
 def labels_with(prefix: str) -> LabelOf:
     """The labels of a run: its prefix before each item's id."""
     return lambda item_id: prefix + item_id
@@ -89,7 +95,10 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             | ChildrenLeaked()
         ):
             prefix = prefix_of(label_of(event.item_id))
-            return [f"{prefix} {text}" for text in _item_texts(event)]
+            kind = Alarm if isinstance(event, ItemEnded) and event.outcome == FAILED else str
+            return [kind(f"{prefix} {text}") for text in _item_texts(event)]
+        case RunFaulted(reason=reason):
+            return [Alarm(f"{COORDINATOR} FAULT: {one_line(reason)}. Stopping all workflows")]
         case PoolExhausted():
             return [f"{_EXHAUSTED} {_exhaustion(event)}"]
         case StopRequested(at_once=at_once):
@@ -98,7 +107,29 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             return [f"{COORDINATOR} {_run_text(event)}"]
 
 
-_ItemEvent = (
+def log_text(event: ItemEvent) -> str:
+    """The event as one line of its item's own log, which tells more than the console."""
+    match event:
+        case ItemStarted():
+            start = f"attempt {event.attempt} started (pid {event.pid})"
+            return ", ".join([start, *_item_texts(event)])
+        case NodeFinished(node=node, seconds=seconds):
+            return f"<<< Finished: {one_line(node)} ({duration(seconds)})"
+        case ItemEnded():
+            return _logged_end(event)
+        case _:
+            return " ".join(_item_texts(event))
+
+
+def _logged_end(event: ItemEnded) -> str:
+    words = "FAILED" if event.outcome == FAILED else outcome_words(event.outcome)
+    if not event.outcome.never_ran:
+        words = f"{words} after {duration(event.seconds)} in {counted(event.attempts, 'attempt')}"
+    reason = ": ".join(one_line(part, longest=4000) for part in (event.error_type, event.reason) if part)
+    return f"{words}: {reason}" if reason else words
+
+
+ItemEvent = (
     ItemStarted
     | NodeStarted
     | NodeFinished
@@ -109,12 +140,10 @@ _ItemEvent = (
     | ItemStalled
     | ChildrenLeaked
 )
-_RunEvent = (
-    RunStarted | RunFaulted | Warned | PoolResumed | KeyCoolingDown | ParallelismChanged | BudgetNoticed | RunEnded
-)
+_RunEvent = RunStarted | Warned | PoolResumed | KeyCoolingDown | ParallelismChanged | BudgetNoticed | RunEnded
 
 
-def _item_texts(event: _ItemEvent) -> list[str]:
+def _item_texts(event: ItemEvent) -> list[str]:
     match event:
         case NodeFinished() | ItemStarted(resumed_after=None):
             return []
@@ -160,8 +189,6 @@ def _run_text(event: _RunEvent) -> str:
     match event:
         case RunStarted(items=items, parallel=parallel, workflow=workflow):
             return f"{counted(len(items), 'item')}, {parallel} at a time (graph {one_line(workflow)})"
-        case RunFaulted(reason=reason):
-            return f"FAULT: {one_line(reason)}. Stopping all workflows"
         case Warned(text=text):
             return f"Warning: {one_line(text)}"
         case PoolResumed(waited_seconds=seconds):

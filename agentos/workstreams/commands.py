@@ -119,7 +119,7 @@ class ProjectWorkstreams:
 
     def end_reservations(self) -> None:
         """A reservation lasts as long as somebody can use it: not for completed ones, nor without a worktree."""
-        # Reservations that cannot be read are told of where somebody asks for them; all the rest goes on without.
+        # Reservations that cannot be read are told of where somebody asks for them; all the rest does without.
         with contextlib.suppress(UsageError):
             self.reservations.release_all_but(
                 lambda: {slug for slug, each in self.registry.workstreams().items() if not _why_no_reservation(each)}
@@ -131,7 +131,7 @@ class ProjectWorkstreams:
         if not text.strip():
             raise UsageError(f"workstream {slug} needs a text: say what is to be done")
         if len(text) > LONGEST_TEXT:
-            raise UsageError(f"the text of {slug} has {len(text)} characters, at most {LONGEST_TEXT}: shorten it")
+            raise UsageError(f"the text of {slug} has {len(text)} characters, maximum {LONGEST_TEXT}: shorten it")
         self._reserved_variables()
         refuse_taken(slug, self.refreshed())
         wanted = self._seen_from_top((*self.settings.workstreams.copy, *copy))
@@ -236,7 +236,7 @@ class ProjectWorkstreams:
         return Removed(slug, workstream.branch, tip, losses)
 
     def _forget_runs(self, slug: str) -> None:
-        """A later workstream of the same name must not go on where this one stopped, nor pass for implemented."""
+        """A later workstream of the same name must not continue where this one stopped, nor pass for implemented."""
         record_path(self.project_dir, slug).unlink(missing_ok=True)
         for ref in self._checkpoints(slug):
             store_for(self.project_dir).remove(ref)
@@ -303,7 +303,7 @@ def _main_checkout(project_dir: Path) -> Path:
 def choose_able(
     workstreams: Mapping[str, Workstream], patterns: Sequence[str], request: Request
 ) -> tuple[list[str], list[str]]:
-    """The workstreams that can do what is requested, and why others are left alone that a glob matched.
+    """The workstreams that can do what is requested, and why others that a glob matched are skipped.
 
     UsageError for a name that matches nothing and, with the reason, for a named workstream that cannot do it now.
     """

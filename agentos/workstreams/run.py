@@ -185,7 +185,7 @@ class WorkstreamRun:
         except InvalidTransitionError:
             raise
         except (AgentosError, OSError):
-            # The registry is busy or its disk is full: the run goes on, and the end of it tries once more.
+            # The registry is busy or its disk is full: the run continues, and its end tries once more.
             self._unsaved.append((slug, request))
 
     def _is_pause_wanted(self, slug: str) -> bool:

@@ -129,7 +129,7 @@ class _Documents:
                 slug = self._workstream.slug
                 raise UsageError(f"{slug} has no approved design: run it with --mode analyze first")
             return self._design
-        # A run that was cut short goes on with what it began with, even if a design was written meanwhile.
+        # A run that was cut short continues with what it began with, even if a design was written meanwhile.
         found = store_for(self._project_dir).peek(ItemRef(route.workflow().name, self._issue.id))
         issue = from_issue(self._issue)
         began_with_issue = found is not None and found.input_hash == input_hash(issue.input)

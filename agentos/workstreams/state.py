@@ -45,7 +45,7 @@ class Paused:
     """Waits for `resume`."""
 
     node: str | None = None
-    """The node it goes on with, when it was paused in a run."""
+    """The node it continues with, when it was paused in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ReachPause:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The user wants it to go on."""
+    """The user wants it to continue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,7 @@ def test_a_glob_changes_those_it_can_and_a_name_that_cannot_is_an_error(shop: Wo
     assert shop.ws("complete", "wc").code == 0
     paused = shop.ws("pause", "w*")
     assert (paused.code, paused.lines) == (0, ["wa: paused", "wb: paused"])
-    assert "left alone: wc cannot pause: it is completed" in paused.stderr
+    assert "skipped: wc cannot pause: it is completed" in paused.stderr
     refused = shop.ws("resume", "wa", "wc")
     assert (refused.code, "wc cannot resume" in refused.stderr) == (2, True)
     assert shop.states() == {"wa": "paused", "wb": "paused", "wc": "completed"}

@@ -72,13 +72,13 @@ def test_a_log_tells_an_items_whole_story(tmp_path: Path) -> None:
         f"{AT} <<< Finished: N1_design (1.2s)\n"
         f"{AT} worker was suspended\n"
         f"{AT} no sign of life for 1m 00s, ending it\n"
-        f"{AT} left processes behind, ended now: 8 9\n"
+        f"{AT} left 2 processes (pids 8, 9) behind; ended now\n"
         f"{AT} FAILED after 12.3s in 1 attempt: SpecError: Invalid spec format\n"
         "Traceback (most recent call last):\n  File x\nSpecError: Invalid\n"
     )
 
 
-def test_a_retry_goes_on_in_the_same_log(tmp_path: Path) -> None:
+def test_a_retry_continues_in_the_same_log(tmp_path: Path) -> None:
     reporter = LogReporter(tmp_path)
     feed(
         reporter,
