@@ -60,6 +60,8 @@ def test_a_second_run_skips_what_the_first_holds_and_says_who_holds_it(sandbox: 
         "free": "completed",
         "after": "skipped",
     }
+    causes = {item_id: record["cause"] for item_id, record in sandbox.endings().items()}
+    assert causes == {"done": "earlier_run", "busy": "held", "waiting": "held", "free": "", "after": "dependency"}
     assert second.code == 1  # `after` did not get its turn.
     assert any(line.startswith("[COORDINATOR] Resume with: agentos run") for line in second.lines)
     sandbox.release("go")

@@ -24,6 +24,7 @@ def test_an_item_over_its_time_fails_with_that_reason_and_others_go_on(sandbox: 
     for item in ("sleeps", "ignores-signals"):
         assert sandbox.endings()[item]["reason"] == "timed out after 5 s"
         assert sandbox.endings()[item]["error_type"] == "TimedOut"
+        assert sandbox.endings()[item]["cause"] == "timed_out"
         assert f"[{item}] FAILED: timed out after 5 s" in done.lines
         assert sandbox.endings()[item]["seconds"] > 4.9
     assert "[COORDINATOR] 1 completed, 2 failed (sleeps, ignores-signals)" in done.lines
