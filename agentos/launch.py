@@ -162,10 +162,11 @@ class Launcher:
         try:
             run.prepare()
             held = _held_items(request, claims, self.run_id)
-            run.hold_back(held, _done_items(request, held))
-            for warning in (*request.warnings, *warnings):
-                run.announce(Warned(text=warning))
-            return run.execute()
+            return run.execute(
+                held=held,
+                done=_done_items(request, held),
+                announcements=[Warned(text=warning) for warning in (*request.warnings, *warnings)],
+            )
         finally:
             self._has_begun = run.has_begun
             run.close()

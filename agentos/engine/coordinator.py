@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit
 from agentos.engine.claims import Claims
@@ -61,10 +62,7 @@ class Coordinator:
         self._loop = loop
         self._hold_node = hold_node
         self._items = {item.id: item for item in plan.items}
-        self._held: Mapping[str, str] = {}
-        self._done: Mapping[str, Done] = {}
-        self._announcements: list[Event] = []
-        self._schedule = self._make_schedule()
+        self._schedule = _schedule(plan, settings, {}, {})
         self._emitter = Emitter(settings.run_id, reporters, vital=vital_reporters, on_vital_failure=self.fault)
         self._emit = self._emitter.emit
         self._backend = backend(self)
@@ -98,6 +96,7 @@ class Coordinator:
             redactor,
             fault=self.fault,
         )
+        self._begin: Callable[[], None] = lambda: None
         self.has_begun = False
         self.exit_code = ExitCode.OK
 
@@ -107,21 +106,19 @@ class Coordinator:
         """Start loading the graph. Whatever the caller does until `execute` happens meanwhile."""
         self._backend.load()
 
-    def hold_back(self, held: Mapping[str, str], done: Mapping[str, Done]) -> None:
-        """Items that another run has (and which), and items a stopped run has done already. Before `execute`."""
-        self._held, self._done = held, done
-        self._schedule = self._make_schedule()
-
-    def announce(self, event: Event) -> None:
-        """Emitted right after the run has started."""
-        self._announcements.append(event)
-
     @property
     def is_stopping(self) -> bool:
         return self._stopping.is_under_way
 
-    def execute(self) -> ExitCode:
-        """Run everything to its end. Raises UsageError when the graph or an input cannot be used."""
+    def execute(
+        self, *, held: Mapping[str, str], done: Mapping[str, Done], announcements: Sequence[Event] = ()
+    ) -> ExitCode:
+        """Run everything to its end. Raises UsageError when the graph or an input cannot be used.
+
+        `held` are items that another run has (and which), `done` items that a stopped run has done already.
+        """
+        self._schedule = _schedule(self._plan, self._settings, held, done)
+        self._begin = partial(self._results.begin, held, done, announcements)
         with signals_handled(self._on_signal, self.standstill.suspend, self.standstill.was_continued):
             try:
                 self._loop.run()
@@ -190,17 +187,6 @@ class Coordinator:
             run.watch.stood_still(since)
 
     # Carrying out decisions.
-
-    def _make_schedule(self) -> Schedule:
-        return Schedule(
-            [item.id for item in self._plan.items],
-            self._plan.depends_on,
-            limit=self._settings.parallel,
-            retries=self._settings.retries,
-            absent=[*self._held, *(i for i, done in self._done.items() if not done.outcome.is_done)],
-            done=[i for i, done in self._done.items() if done.outcome.is_done],
-            exclusive=self._plan.exclusive,
-        )
 
     def _perform(self, actions: Sequence[Action]) -> None:
         for action in actions:
@@ -279,7 +265,7 @@ class Coordinator:
                 self.load_failed(LoadFailure(message=wrong))
                 return
             self.has_begun = True
-            self._results.begin(self._held, self._done, self._announcements)
+            self._begin()
             self._perform(self._schedule.begin())
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         self._perform(waiting)
@@ -345,3 +331,15 @@ class Coordinator:
         elif self._stopping.exit_code is not None:
             self.exit_code = self._stopping.exit_code
         self._emitter.close()
+
+
+def _schedule(plan: Plan, settings: RunSettings, held: Mapping[str, str], done: Mapping[str, Done]) -> Schedule:
+    return Schedule(
+        [item.id for item in plan.items],
+        plan.depends_on,
+        limit=settings.parallel,
+        retries=settings.retries,
+        absent=[*held, *(i for i, note in done.items() if not note.outcome.is_done)],
+        done=[i for i, note in done.items() if note.outcome.is_done],
+        exclusive=plan.exclusive,
+    )

@@ -51,7 +51,7 @@ def decide_end(
     is_stopping: bool = False,
     may_retry: bool = False,
 ) -> ItemEnd:
-    """`exit_code` is None when the fork server was lost with the worker; `given_up` says that we killed it."""
+    """`exit_code` is None when the worker was lost with its backend; `given_up` says that we killed it."""
     match word:
         case ItemDone(is_parked=True):
             return ItemEnd(ending=Ending.NOT_DONE, outcome=AWAITING_REVIEW)
@@ -73,7 +73,7 @@ def decide_end(
     if isinstance(word, ItemStopped) or (is_stopping and given_up is None):
         return ItemEnd(ending=Ending.INTERRUPTED, outcome=INTERRUPTED)
     if exit_code is None:
-        return ItemEnd(ending=Ending.LOST, reason="its fork server was killed")
+        return ItemEnd(ending=Ending.LOST, reason="its worker was lost")
     given_up = given_up or GivenUp(Cause.CRASHED, _death(exit_code))
     return _crash(given_up, may_retry=may_retry and not is_stopping)
 

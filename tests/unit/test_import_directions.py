@@ -322,6 +322,13 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
     }
 
 
+def test_only_the_launch_knows_which_backend_there_is() -> None:
+    backend = ("agentos.engine.backends.forkserver",)
+    outside = [m for m in modules() if not is_within(m, backend)]
+    users = {m for m in outside if any(is_within(each.target, backend) for each in imports_of(m))}
+    assert users == {"agentos.launch"}
+
+
 def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
     users = {m for m in modules() if any(top(each.target) == "sqlite3" for each in imports_of(m))}
     assert users == {"agentos.engine.checkpoints.sqlite", "agentos.engine.checkpoints.sqlite_saver"}
