@@ -21,7 +21,7 @@ from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
     from agentos.keys.credentials import CredentialSet
-    from agentos.keys.overview import KeyRow
+    from agentos.keys.pool import KeyView
     from agentos.llm.key_check import Checked
 
 _HEADINGS = ("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE")
@@ -92,13 +92,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(*, as_json: bool) -> int:
     from agentos.keys.memory import LimitMemory
-    from agentos.keys.overview import key_rows
+    from agentos.keys.overview import key_rows, to_document
 
     memory = LimitMemory()
     rows = key_rows(_load(), memory)
     _warn(memory.warnings)
     if as_json:
-        _print([json.dumps([row.to_document() for row in rows], indent=1)])
+        _print([json.dumps([to_document(row) for row in rows], indent=1)])
     elif rows:
         _print(table_lines([_HEADINGS, *map(_cells, rows)], window_columns()))
     else:
@@ -106,7 +106,7 @@ def _list(*, as_json: bool) -> int:
     return ExitCode.OK
 
 
-def _cells(row: KeyRow) -> tuple[str, ...]:
+def _cells(row: KeyView) -> tuple[str, ...]:
     from agentos.text.words import one_line
 
     return (
@@ -230,13 +230,13 @@ def _use_project_settings(providers: Collection[str]) -> None:
     from pathlib import Path
 
     from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
-    from agentos.llm.settings import LlmSettings, ProviderSettings, configure
+    from agentos.llm.settings import use_base_urls
     from agentos.paths import find_project_dir
     from agentos.settings import load_settings
 
     urls = load_settings(find_project_dir(Path.cwd())).provider_urls
     refuse_unconfirmed(unconfirmed_urls(urls, os.environ), providers)
-    configure(LlmSettings(providers={name: ProviderSettings(base_url=url) for name, url in urls.items()}))
+    use_base_urls(urls)
 
 
 def _local_time(epoch_seconds: float | None) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from agentos.errors import AgentosError, UsageError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, Warned
 from agentos.keys.budget import Budget
-from agentos.keys.credentials import CredentialSet, fingerprint
+from agentos.keys.credentials import CredentialSet
 from agentos.keys.key_file import CHECK_SECONDS, KeyFile
 from agentos.keys.lanes import LaneId
 from agentos.keys.leases import (
@@ -95,7 +95,7 @@ class KeyBroker:
         self._clock = clock
         self._pool = KeyPool(credentials.specs, rng=rng or random.Random())
         if memory is not None:
-            self._pool.import_limits(clock(), memory.load(self._fingerprints()))
+            self._pool.import_limits(clock(), memory.load(credentials.fingerprints(salt)))
         self._unfunded: deque[_Call] = deque()
         self._queued: dict[int, _Call] = {}
         """By the pool's ticket."""
@@ -148,7 +148,7 @@ class KeyBroker:
         return answers
 
     def announce(self) -> None:
-        """Say that waiting has begun or ended, if it has. Call it when those who were not answered go on waiting."""
+        """Say that waiting has begun or ended, if it has. Call it when those who were not answered keep waiting."""
         if self._notices.is_quiet and not self._queued and not self._watched:
             return
         now = self._clock()
@@ -219,7 +219,8 @@ class KeyBroker:
         if self._memory is None:
             return
         try:
-            self._memory.save(self._limits_and_calls(), self._fingerprints(), now=self._clock())
+            marks = self._credentials.fingerprints(self._salt)
+            self._memory.save(self._limits_and_calls(), marks, now=self._clock())
         except OSError as error:
             self._emit(Warned(text=f"limits of keys cannot be remembered: {error.strerror or error}"))
             self._memory = None
@@ -369,9 +370,6 @@ class KeyBroker:
                 limits.setdefault(view.name, {"models": {}})["new_calls"] = new_calls
             self._saved_calls[view.name] = view.calls
         return limits
-
-    def _fingerprints(self) -> dict[str, str]:
-        return {name: fingerprint(secret, self._salt) for name, secret in self._secrets.items()}
 
     def _tell_of_limit(self, now: float, key_name: str, evidence: RateLimited | QuotaSpent | Rejected) -> None:
         views = self._pool.snapshot(now)

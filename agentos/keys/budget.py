@@ -18,10 +18,6 @@ class Budget:
     def reserved_usd(self) -> float:
         return sum(self._reserved.values())
 
-    @property
-    def is_reached(self) -> bool:
-        return self.spent_usd >= self.cap_usd
-
     def fits(self, estimate_usd: float) -> bool:
         return self.spent_usd + self.reserved_usd + estimate_usd <= self.cap_usd
 

@@ -67,6 +67,10 @@ class CredentialSet:
         """Key name to secret."""
         return {credential.spec.name: credential.secret for credential in self.credentials}
 
+    def fingerprints(self, salt: bytes) -> dict[str, str]:
+        """Key name to the fingerprint of its secret."""
+        return {name: fingerprint(secret, salt) for name, secret in self.secrets.items()}
+
     def changed_secrets(self, before: CredentialSet) -> frozenset[str]:
         """Keys of both sets whose secret is another one now: what `KeyPool.replace_keys` wants to know."""
         old = before.secrets

@@ -27,17 +27,6 @@ from agentos.providers.evidence import (
     TransportFailed,
 )
 
-__all__ = [
-    "AllInUse",
-    "AllLimited",
-    "Exhaustion",
-    "Grant",
-    "KeyPool",
-    "KeySpec",
-    "KeyView",
-    "NoneValid",
-]
-
 OVERLOAD_BASE_SECONDS = 1.0
 OVERLOAD_CAP_SECONDS = 60.0
 CLOCK_JUMP_SECONDS = 1.0
@@ -265,11 +254,6 @@ class KeyPool:
         for name in [name for name, key in self._keys.items() if key.is_removed and not key.in_use]:
             del self._keys[name]
 
-    def reset(self, now: float, key_name: str) -> None:
-        """The user's word: forget the key's rejection and its group's limits."""
-        time = self._advance(now)
-        self._lift(time, self._keys[key_name], only_for_good=False)
-
     def next_wake(self, now: float) -> float | None:
         """The earliest time at which `grants` could give something new; None if only a release could bring it."""
         time = self._advance(now)
@@ -472,7 +456,7 @@ class KeyPool:
             self._owners.pop(owner, None)
 
     def _ready_groups_of(self, lease: _Lease) -> None:
-        """After a release: its own queue may go on, and so may others that wait for a key of the group."""
+        """After a release: its own queue may continue, and so may others that wait for a key of the group."""
         groups = {lease.group.id: lease.group}
         if not lease.key.is_removed:
             current = self._group_of(lease.key)  # Another one if the key moved while the lease ran.

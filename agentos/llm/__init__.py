@@ -21,55 +21,37 @@ if TYPE_CHECKING:
         RecordingMissingError,
     )
     from agentos.llm.offline import OfflineRequest, register_offline
-    from agentos.llm.settings import LlmSettings, ProviderSettings, configure, provider_settings
     from agentos.llm.types import Message, Reply
 
 __all__ = [
     "CallCancelledError",
     "InvalidOutputError",
-    "LlmSettings",
     "Message",
     "ModelRequestError",
     "OfflineRequest",
-    "ProviderSettings",
     "ProviderUnavailableError",
     "RecordingMissingError",
     "Reply",
     "agenerate",
     "cancel_calls",
     "close",
-    "configure",
     "current_broker",
     "generate",
     "preload",
-    "provider_settings",
     "register_offline",
     "set_broker",
     "set_call_context",
 ]
 
 _MODULE_OF = {
-    "CallCancelledError": "cancellation",
-    "InvalidOutputError": "errors",
-    "LlmSettings": "settings",
-    "Message": "types",
-    "ModelRequestError": "errors",
-    "OfflineRequest": "offline",
-    "ProviderSettings": "settings",
-    "ProviderUnavailableError": "errors",
-    "RecordingMissingError": "errors",
-    "Reply": "types",
-    "agenerate": "calls",
-    "cancel_calls": "cancellation",
-    "close": "calls",
-    "configure": "settings",
-    "current_broker": "broker",
-    "generate": "calls",
-    "preload": "calls",
-    "provider_settings": "settings",
-    "register_offline": "offline",
-    "set_broker": "broker",
-    "set_call_context": "context",
+    **dict.fromkeys(("current_broker", "set_broker"), "broker"),
+    **dict.fromkeys(("agenerate", "close", "generate", "preload"), "calls"),
+    **dict.fromkeys(("CallCancelledError", "cancel_calls"), "cancellation"),
+    **dict.fromkeys(("set_call_context",), "context"),
+    **dict.fromkeys(("InvalidOutputError", "ModelRequestError", "ProviderUnavailableError"), "errors"),
+    **dict.fromkeys(("RecordingMissingError",), "errors"),
+    **dict.fromkeys(("OfflineRequest", "register_offline"), "offline"),
+    **dict.fromkeys(("Message", "Reply"), "types"),
 }
 
 

@@ -67,7 +67,7 @@ def _acquire(broker: LeaseBroker, request: Request) -> Lease:
             provider=request.model.provider,
             model=request.model.model,
             estimated_tokens=input_tokens,
-            estimated_cost_usd=pricing.estimate_cost(str(request.model), input_tokens, output_tokens),
+            estimated_cost_usd=pricing.cost_usd(request.model, input_tokens, output_tokens),
         )
     )
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from agentos.llm import offline, recorded, settings
 from agentos.llm.attempts import complete
-from agentos.llm.broker import masked
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
 from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
 from agentos.llm.types import (
+    DEFAULT_TIMEOUT_SECONDS,
     Completion,
     Message,
     ModelName,
@@ -32,41 +32,31 @@ if TYPE_CHECKING:
     from agentos.llm.structured import OutputSchema
 
 OutputT = TypeVar("OutputT")
-DEFAULT_TIMEOUT_SECONDS = 300.0
 
 Ask = Callable[[tuple[Message, ...]], Completion]
 """Gets one answer to a conversation."""
 
 
-@overload
-def generate(
-    prompt: Prompt,
-    *,
-    output_type: type[OutputT],
-    model: str | None = None,
-    system: str | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    max_output_tokens: int | None = None,
-    task: str | None = None,
-    data: Mapping[str, Any] | None = None,
-) -> Reply[OutputT]: ...
+class CallOptions(TypedDict, total=False):
+    """What `generate` and `agenerate` take beside the prompt and the output type."""
+
+    model: str | None
+    system: str | None
+    timeout_seconds: float
+    max_output_tokens: int | None
+    task: str | None
+    data: Mapping[str, Any] | None
 
 
 @overload
-def generate(
-    prompt: Prompt,
-    *,
-    output_type: None = None,
-    model: str | None = None,
-    system: str | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    max_output_tokens: int | None = None,
-    task: str | None = None,
-    data: Mapping[str, Any] | None = None,
-) -> Reply[None]: ...
+def generate(prompt: Prompt, *, output_type: type[OutputT], **options: Unpack[CallOptions]) -> Reply[OutputT]: ...
 
 
-def generate(prompt: Prompt, *, output_type: Any = None, **options: Any) -> Reply[Any]:
+@overload
+def generate(prompt: Prompt, *, output_type: None = None, **options: Unpack[CallOptions]) -> Reply[None]: ...
+
+
+def generate(prompt: Prompt, *, output_type: Any = None, **options: Unpack[CallOptions]) -> Reply[Any]:
     """Ask a model and return its reply.
 
     `prompt` is text or a list of messages (`{"role", "content"}`); `model` is `provider:model`, by default
@@ -85,33 +75,15 @@ def generate(prompt: Prompt, *, output_type: Any = None, **options: Any) -> Repl
 
 @overload
 async def agenerate(
-    prompt: Prompt,
-    *,
-    output_type: type[OutputT],
-    model: str | None = None,
-    system: str | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    max_output_tokens: int | None = None,
-    task: str | None = None,
-    data: Mapping[str, Any] | None = None,
+    prompt: Prompt, *, output_type: type[OutputT], **options: Unpack[CallOptions]
 ) -> Reply[OutputT]: ...
 
 
 @overload
-async def agenerate(
-    prompt: Prompt,
-    *,
-    output_type: None = None,
-    model: str | None = None,
-    system: str | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    max_output_tokens: int | None = None,
-    task: str | None = None,
-    data: Mapping[str, Any] | None = None,
-) -> Reply[None]: ...
+async def agenerate(prompt: Prompt, *, output_type: None = None, **options: Unpack[CallOptions]) -> Reply[None]: ...
 
 
-async def agenerate(prompt: Prompt, *, output_type: Any = None, **options: Any) -> Reply[Any]:
+async def agenerate(prompt: Prompt, *, output_type: Any = None, **options: Unpack[CallOptions]) -> Reply[Any]:
     """`generate` for async code. Cancelling the task cancels the call; its key goes back at once."""
     from agentos.llm.in_thread import run_in_thread  # noqa: PLC0415 - loads asyncio
 
@@ -217,7 +189,7 @@ def sdk(provider: str) -> ModuleType:
 def _record(request: Request, place: CallPlace, completion: Completion) -> None:
     directory = settings.record_dir()
     if directory is not None and request.model.provider != "recorded":
-        recorded.save(directory, place, request, completion, mask=masked)
+        recorded.save(directory, place, request, completion)
 
 
 def _to_reply(request: Request, completion: Completion, output: Any) -> Reply[Any]:

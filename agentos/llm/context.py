@@ -29,7 +29,7 @@ def set_call_context(*, workflow: str, item: str, node: str, calls_before: int |
     """Say whose calls come next in this context (thread or task).
 
     Calls of a node are counted over all its visits in this process. A worker that resumes an item passes
-    `calls_before`, the number of calls the node made before, so that the count goes on where it was.
+    `calls_before`, the number of calls the node made before, so that the count continues.
     """
     _node.set((workflow, item, node))
     if calls_before is not None:

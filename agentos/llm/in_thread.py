@@ -15,7 +15,7 @@ T = TypeVar("T")
 async def run_in_thread(work: Callable[[], T]) -> T:
     """Run blocking work in a thread of its own: a shared executor would fill up with calls that wait for a key.
 
-    When the caller is cancelled, the work goes on and its result is dropped.
+    When the caller is cancelled, the work continues and its result is dropped.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

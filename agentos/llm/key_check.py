@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
 from agentos.errors import UsageError
-from agentos.keys.credentials import Credential, CredentialSet
+from agentos.keys.credentials import Credential, CredentialSet, load_salt
 from agentos.keys.leases import Lease
 from agentos.keys.memory import LimitMemory
-from agentos.keys.overview import fingerprints
 from agentos.keys.pool import KeyPool
 from agentos.llm.calls import sdk
 from agentos.llm.cancellation import Cancellation
@@ -54,15 +53,12 @@ class Checked:
         return asdict(self)
 
 
-def check_keys(
-    credentials: CredentialSet, models: Sequence[str] = (), memory: LimitMemory | None = None
-) -> list[Checked]:
+def check_keys(credentials: CredentialSet, models: Sequence[str] = ()) -> list[Checked]:
     """One call with each key, a few at once. What is learned is remembered. `models` replace the cheap ones."""
-    memory = memory or LimitMemory()
     chosen = _models(models)
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="key-check") as threads:
         attempts = list(threads.map(lambda each: _call(each, chosen[each.spec.provider]), credentials.credentials))
-    _remember(credentials, [attempted.evidence for attempted in attempts], chosen, memory)
+    _remember(credentials, [attempted.evidence for attempted in attempts], chosen)
     return [
         _checked(credential, attempted, chosen[credential.spec.provider])
         for credential, attempted in zip(credentials.credentials, attempts, strict=True)
@@ -91,10 +87,8 @@ def _call(credential: Credential, model: ModelName) -> Attempted:
     return attempted
 
 
-def _remember(
-    credentials: CredentialSet, evidence: Sequence[Evidence], models: dict[str, ModelName], memory: LimitMemory
-) -> None:
-    marks = fingerprints(credentials)
+def _remember(credentials: CredentialSet, evidence: Sequence[Evidence], models: dict[str, ModelName]) -> None:
+    memory, marks = LimitMemory(), credentials.fingerprints(load_salt())
     pool = KeyPool(credentials.specs, rng=random.Random())
     now = time.time()
     for spec, found in zip(credentials.specs, evidence, strict=True):

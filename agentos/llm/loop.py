@@ -34,13 +34,12 @@ class CallLoop:
             finally:
                 future.cancel()
 
-    def stop(self, last: Coroutine[Any, Any, object] | None = None) -> None:
+    def stop(self, last: Coroutine[Any, Any, object]) -> None:
         """Run `last` on the loop if it is running, then end its thread."""
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
-            if last is not None:
-                last.close()
+            last.close()
             return
         asyncio.run_coroutine_threadsafe(_finish(last), loop).result()
         loop.call_soon_threadsafe(loop.stop)
@@ -56,13 +55,12 @@ class CallLoop:
             return self._loop
 
 
-async def _finish(last: Coroutine[Any, Any, object] | None) -> None:
+async def _finish(last: Coroutine[Any, Any, object]) -> None:
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-    if last is not None:
-        await last
+    await last
 
 
 call_loop = CallLoop()

@@ -14,22 +14,16 @@ def estimate_tokens(text: str) -> int:
     return max(1, -(-len(text) // _CHARACTERS_PER_TOKEN))
 
 
-def cost_usd(model: str, *, input_tokens: int, output_tokens: int) -> float | None:
+def cost_usd(model: ModelName, input_tokens: int, output_tokens: int) -> float | None:
     """The price of a call in US dollars, or None when the model's price is not known."""
-    name = ModelName.parse(model)
-    if name.provider in KEYLESS:
+    if model.provider in KEYLESS:
         return 0.0
-    return _price(name, input_tokens, output_tokens) if _has_price(name) else None
-
-
-def estimate_cost(model: str, input_tokens: int, max_output_tokens: int) -> float | None:
-    """What a call may cost at most, for a budget to reserve before it is made."""
-    return cost_usd(model, input_tokens=input_tokens, output_tokens=max_output_tokens)
+    return _price(model, input_tokens, output_tokens) if _has_price(model) else None
 
 
 @lru_cache(maxsize=256)
 def _has_price(name: ModelName) -> bool:
-    """Asked once a model, because an unknown one is searched for at length."""
+    """Asked once per model, because an unknown one is searched for at length."""
     return _price(name, 1000, 1000) is not None
 
 

@@ -1,13 +1,12 @@
 """Answers on disk: the model `recorded` replays them, and record mode saves those of a live model.
 
-One JSON file a call: `{directory}/{workflow}/{item}/{node}.{round}.json`.
+One JSON file per call: `{directory}/{workflow}/{item}/{node}.{round}.json`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from agentos.errors import UsageError
 from agentos.files import write_whole
 from agentos.llm import settings
+from agentos.llm.broker import masked
 from agentos.llm.context import CallPlace
 from agentos.llm.errors import RecordingMissingError
 from agentos.llm.types import Completion, Request
@@ -46,11 +46,8 @@ def replay(request: Request, place: CallPlace) -> Completion:
         raise UsageError(f"{path} is not a recording ({error!r}): record it again.") from None
 
 
-def save(
-    directory: Path, place: CallPlace, request: Request, completion: Completion, mask: Callable[[str], str] = str
-) -> Path:
+def save(directory: Path, place: CallPlace, request: Request, completion: Completion) -> None:
     """Keep an answer for later replay. Whole or not at all: readers never see half a file, nor a key."""
-    path = recording_path(directory, place)
     record = {
         "model": completion.model,
         "text": completion.text,
@@ -59,8 +56,8 @@ def save(
         "is_truncated": completion.is_truncated,
         "request": {"system": request.system, "messages": [asdict(message) for message in request.messages]},
     }
-    write_whole(path, mask(json.dumps(record, indent=2, ensure_ascii=False)) + "\n")
-    return path
+    text = masked(json.dumps(record, indent=2, ensure_ascii=False))
+    write_whole(recording_path(directory, place), f"{text}\n")
 
 
 def _read(saved: dict[str, Any], request: Request) -> Completion:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import httpx2
 from pydantic_ai import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.direct import model_request
@@ -32,10 +33,9 @@ from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
-from agentos.llm.settings import provider_settings
+from agentos.llm.settings import base_url
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Attempted, Completion, Message, ModelName, Request
-from agentos.llm.warm_up import warm_up
 from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
 from agentos.providers.provider import Provider
@@ -87,13 +87,9 @@ async def _ask(
 
 
 def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> Attempted:
-    usage = Usage(
-        input_tokens=response.usage.input_tokens,
-        output_tokens=response.usage.output_tokens,
-        cost_usd=pricing.cost_usd(
-            str(name), input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens
-        ),
-    )
+    used = response.usage
+    cost_usd = pricing.cost_usd(name, used.input_tokens, used.output_tokens)
+    usage = Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost_usd)
     call = next((part for part in response.parts if isinstance(part, ToolCallPart)), None)
     if response.finish_reason == "content_filter" and call is None and not response.text:
         return Attempted(evidence=RequestFailed(status=exchange.status, reason=_FILTERED))
@@ -150,13 +146,12 @@ def _provider_message(body: bytes) -> str:
 
 
 def _to_model_messages(messages: Sequence[Message], system: str | None) -> list[ModelMessage]:
-    converted: list[ModelMessage] = [
+    return [
         ModelRequest(parts=[UserPromptPart(content=message.content)], instructions=system)
         if message.role == "user"
         else ModelResponse(parts=[TextPart(content=message.content)])
         for message in messages
     ]
-    return converted
 
 
 def _model_settings(request: Request) -> ModelSettings:
@@ -195,12 +190,12 @@ class _Clients:
         return self._models[key]
 
     def sdk_client(self, provider: Provider) -> Any:
-        base_url = _base_url(provider)
-        key = (provider.name, base_url)
+        url = _base_url(provider)
+        key = (provider.name, url)
         if key not in self._sdk_clients:
             self._http = self._http or new_client()
             try:
-                self._sdk_clients[key] = provider.connect(PLACEHOLDER_KEY, base_url, self._http)
+                self._sdk_clients[key] = provider.connect(PLACEHOLDER_KEY, url, self._http)
             except ImportError:
                 raise missing_sdk(provider.name) from None
         return self._sdk_clients[key]
@@ -215,7 +210,7 @@ class _Clients:
 
 def _base_url(provider: Provider) -> str | None:
     """As the user says, else as the provider's record says; None leaves it to the SDK."""
-    return provider_settings(provider.name).base_url or provider.base_url
+    return base_url(provider.name) or provider.base_url
 
 
 _clients = _Clients()
@@ -242,11 +237,18 @@ def preload(names: Sequence[str]) -> None:
     for name in names:
         provider = providers()[name]
         _clients.sdk_client(provider)
-        warm_up(provider, _ask_and_read)
+        asyncio.run(_warm_up(provider))
 
 
-async def _ask_and_read(request: Request, schema: OutputSchema, http: httpx2.AsyncClient) -> None:
-    provider = providers()[request.model.provider]
-    model = provider.build_model(request.model.model, provider.connect(PLACEHOLDER_KEY, None, http))
-    response = await _ask(model, request, request.messages, schema)
-    _answered(response, request.model, Exchange(provider.name, secret=""))
+async def _warm_up(provider: Provider) -> None:
+    """One call that never leaves the process: SDKs build most of themselves during their first call."""
+    name = ModelName(provider.name, provider.default_model)
+    request = Request(model=name, messages=(Message("user", "warm up"),), system="warm up")
+    headers, content = provider.sample_answer.encoded()
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=content))
+    # What the SDKs' sockets run on loads itself when it is first used.
+    await anyio.sleep(0)
+    async with httpx2.AsyncClient(transport=transport, timeout=30, verify=False) as http:
+        model = provider.build_model(name.model, provider.connect(PLACEHOLDER_KEY, None, http))
+        response = await _ask(model, request, request.messages, OutputSchema(list[str]))
+    _answered(response, name, Exchange(provider.name, secret=""))

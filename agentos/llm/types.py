@@ -30,6 +30,8 @@ class Message:
 
 Prompt = str | Sequence[Message | Mapping[str, str]]
 
+DEFAULT_TIMEOUT_SECONDS = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
@@ -63,7 +65,7 @@ class Request:
     messages: tuple[Message, ...]
     system: str | None = None
     output_type: Any = None
-    timeout_seconds: float = 300.0
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     """For one attempt at the provider. Waiting for a key does not count."""
     max_output_tokens: int | None = None
     task: str | None = None
@@ -132,11 +134,11 @@ def read_prompt(prompt: Prompt, system: str | None) -> tuple[tuple[Message, ...]
     messages: list[Message] = []
     instructions = [system] if system else []
     for entry in prompt:
-        role, content = (entry.role, entry.content) if isinstance(entry, Message) else _role_and_content(entry)
-        if role == "system":
-            instructions.append(content)
+        turn = {"role": entry.role, "content": entry.content} if isinstance(entry, Message) else entry
+        if turn["role"] == "system":
+            instructions.append(turn["content"])
         else:
-            messages.append(Message(_role(role), content))
+            messages.append(Message(_role(turn["role"]), turn["content"]))
     return tuple(messages), "\n\n".join(instructions) or None
 
 
@@ -146,10 +148,6 @@ def _role(text: str) -> Role:
     if text == "assistant":
         return "assistant"
     raise UsageError(f"A message has the role '{text}': use user, assistant or system.")
-
-
-def _role_and_content(entry: Mapping[str, str]) -> tuple[str, str]:
-    return entry["role"], entry["content"]
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentos.keys.pool import AllLimited, Grant, KeyPool, KeySpec
+from agentos.keys.groups import KeySpec
+from agentos.keys.pool import AllLimited, Grant, KeyPool
 from agentos.providers.evidence import (
     Abandoned,
     Evidence,

@@ -15,7 +15,7 @@ from agentos import llm
 from agentos.cli.main import main
 from agentos.keys.credentials import load_credentials
 from agentos.llm.key_check import _is_usable, _words
-from agentos.llm.settings import LlmSettings, configure
+from agentos.llm.settings import use_base_urls
 from agentos.providers.evidence import Abandoned, Evidence, Overloaded, QuotaSpent, RequestFailed, TransportFailed
 from fakes.provider_server import Key, ProviderServer, Step
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "home"
     llm.close()
-    configure(LlmSettings())
+    use_base_urls({})
 
 
 def add(monkeypatch: pytest.MonkeyPatch, name: str, *more: str, secret: str = SECRET) -> int:

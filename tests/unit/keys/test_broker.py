@@ -315,7 +315,6 @@ def test_calls_that_came_to_nothing_cost_nothing() -> None:
 
     assert pool.budget is not None
     assert pool.budget.spent_usd == 0.0
-    assert not pool.budget.is_reached
 
 
 def test_an_unknown_price_is_said_once_a_model_and_only_with_a_budget() -> None:

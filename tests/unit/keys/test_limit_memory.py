@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agentos.keys.credentials import fingerprint
+from agentos.keys.groups import KeySpec
 from agentos.keys.memory import LimitMemory
-from agentos.keys.pool import KeyPool, KeySpec
+from agentos.keys.pool import KeyPool
 from agentos.paths import key_limits_path as limits_path
 from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
 

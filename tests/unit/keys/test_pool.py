@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pytest
 
 from agentos.keys import quota as quota_module
-from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeySpec, NoneValid
+from agentos.keys.groups import KeySpec
+from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, NoneValid
 from agentos.keys.quota import next_day_reset
 from agentos.providers.evidence import (
     Abandoned,
@@ -378,7 +379,7 @@ def test_what_never_resets_waits_for_the_user() -> None:
     assert pool.exhaustion(NOW, "google", "m") == NoneValid(("a",))
     assert pool.exhaustion(NOW, "google", "other") is None
     assert pool.snapshot(NOW)[0].until is None
-    pool.reset(NOW, "a")
+    pool.note(NOW, "a", "m", Succeeded())
     assert call(pool, NOW) is not None
 
 

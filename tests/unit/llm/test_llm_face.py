@@ -10,27 +10,29 @@ from pathlib import Path
 import pytest
 
 from agentos import llm
-from agentos.llm.settings import LlmSettings, ProviderSettings
+from agentos.llm.settings import base_url, use_base_urls
 
 
 @pytest.fixture(autouse=True)
 def _default_settings() -> Iterator[None]:
-    llm.configure(LlmSettings())
     yield
-    llm.configure(LlmSettings())
+    use_base_urls({})
 
 
 def test_the_environment_wins_over_configured_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    llm.configure(LlmSettings(providers={"google": ProviderSettings(base_url="http://file")}))
-    assert llm.provider_settings("google").base_url == "http://file"
-    assert llm.provider_settings("openai").base_url is None
+    use_base_urls({"google": "http://file"})
+    assert base_url("google") == "http://file"
+    assert base_url("openai") is None
 
     monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", "http://environment")
-    assert llm.provider_settings("google").base_url == "http://environment"
+    assert base_url("google") == "http://environment"
 
 
-def test_configured_settings_are_used(tmp_path: Path) -> None:
-    llm.configure(LlmSettings(default_model="offline:a", offline_latency_seconds=0, record_dir=tmp_path))
+def test_the_default_model_and_the_recordings_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_MODEL", "offline:a")
+    monkeypatch.setenv("AGENTOS_RECORD_DIR", str(tmp_path))
 
     assert llm.generate("hi").model == "offline:a"
     assert list(tmp_path.rglob("*.json"))

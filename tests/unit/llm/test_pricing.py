@@ -5,20 +5,16 @@ from __future__ import annotations
 import pytest
 
 from agentos.llm import pricing
-from agentos.llm.types import add_usage
-from agentos.providers.evidence import (
-    Usage,
-)
+from agentos.llm.types import ModelName, add_usage
+from agentos.providers.evidence import Usage
 
 
 def test_known_models_have_a_price_and_unknown_ones_none() -> None:
-    million = {"input_tokens": 1_000_000, "output_tokens": 0}
-
-    assert pricing.cost_usd("openai:gpt-4o-mini", **million) == pytest.approx(0.15)
-    assert pricing.cost_usd("openai:my-local-model", **million) is None
-    assert pricing.cost_usd("cli:claude", **million) is None
-    assert pricing.cost_usd("offline", **million) == 0
-    assert pricing.estimate_cost("google:gemini-2.5-flash", 1000, 1000) == pytest.approx(0.0028)
+    assert pricing.cost_usd(ModelName.parse("openai:gpt-4o-mini"), 1_000_000, 0) == pytest.approx(0.15)
+    assert pricing.cost_usd(ModelName.parse("openai:my-local-model"), 1_000_000, 0) is None
+    assert pricing.cost_usd(ModelName.parse("cli:claude"), 1_000_000, 0) is None
+    assert pricing.cost_usd(ModelName.parse("offline"), 1_000_000, 0) == 0
+    assert pricing.cost_usd(ModelName.parse("google:gemini-2.5-flash"), 1000, 1000) == pytest.approx(0.0028)
 
 
 def test_token_estimates_grow_with_the_text_and_are_never_zero() -> None:
