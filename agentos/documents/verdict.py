@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentos.documents.inline import words
 from agentos.documents.markdown import title_key
 from agentos.errors import AgentosError
+from agentos.text.words import one_line
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 
 class Verdict(StrEnum):
@@ -70,11 +69,7 @@ class Review:
         return self.verdict is Verdict.APPROVE
 
 
-_Member = TypeVar("_Member", bound=StrEnum)
-_SPOKEN = (Verdict.APPROVE, Verdict.REVISE, Verdict.DISCUSS)
-_FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[a-zA-Z]*[ \t]*\r?\n(.*?)\r?\n?(?:`{3,}|~{3,})\s*", re.DOTALL)
 _ALIKE = 0.8
-_LONGEST_REPLY = 1_000_000
 
 
 def unverified(reason: str) -> Review:
@@ -82,22 +77,29 @@ def unverified(reason: str) -> Review:
     return Review(Verdict.UNVERIFIED, summary=reason)
 
 
-def parse_review(reply: str | Mapping[str, Any]) -> Review:
-    """A model's reply, a JSON object alone or in one code fence, as a review. Raises InvalidReview for all else.
+def parse_review(reply: Mapping[str, Any]) -> Review:
+    """A model's reply as a review. Raises InvalidReview for all that is not of the shape of `review_model`.
 
     An approval that lists blocking findings, and a wish for changes that lists none, contradict themselves: invalid.
     """
-    data = _object(reply) if isinstance(reply, str) else reply
-    _only(data, "review", required={"verdict"}, optional={"findings", "answers", "summary"})
-    verdict = _one_of(_SPOKEN, _text(data, "verdict"), "verdict")
-    findings = tuple(map(_finding, _list(data, "findings")))
+    from pydantic import ValidationError  # noqa: PLC0415 - heavy, needed by workers only
+
+    try:
+        data = review_model().model_validate(reply).model_dump()
+    except ValidationError as error:
+        raise InvalidReview(one_line(f"the reply is no review: {_first_problem(error)}")) from None
     review = Review(
-        verdict, findings, tuple(map(_answer, _list(data, "answers"))), _text(data, "summary", default="")
+        Verdict(data["verdict"]),
+        tuple(ReviewFinding(Tier(one["tier"]), one["section"], one["text"]) for one in data["findings"]),
+        tuple(Answer(**one) for one in data["answers"]),
+        data["summary"],
     )
-    if review.is_approval and any(finding.tier is Tier.BLOCKING for finding in findings):
+    if not all(finding.text for finding in review.findings):
+        raise InvalidReview("a finding has no text")
+    if review.is_approval and any(finding.tier is Tier.BLOCKING for finding in review.findings):
         raise InvalidReview("the review approves and has blocking findings: say revise, or lower their tier")
-    if not review.is_approval and not findings and not review.summary:
-        raise InvalidReview(f"the review says {verdict} and gives no finding: say what to change")
+    if not review.is_approval and not review.findings and not review.summary:
+        raise InvalidReview(f"the review says {review.verdict} and gives no finding: say what to change")
     return review
 
 
@@ -113,10 +115,10 @@ def review_data(review: Review) -> dict[str, Any]:
 
 @cache
 def review_model() -> type[BaseModel]:
-    """A pydantic model of the same shape, for clients that take an output type. `parse_review` reads its dump."""
+    """What a reviewer must return, as a type to ask a model for."""
     from pydantic import ConfigDict, create_model  # noqa: PLC0415 - heavy, needed by workers only
 
-    strict = ConfigDict(extra="forbid")
+    strict = ConfigDict(extra="forbid", str_strip_whitespace=True)
     tier, verdict = Literal["blocking", "high", "suggestion"], Literal["approve", "revise", "discuss"]
     finding_fields: dict[str, Any] = {"tier": (tier, ...), "section": (str, ...), "text": (str, ...)}
     finding = create_model("ReviewFinding", __config__=strict, **finding_fields)
@@ -158,67 +160,7 @@ def _is_alike(one: ReviewFinding, other: ReviewFinding) -> bool:
     return not together or len(first & second) / len(together) >= _ALIKE
 
 
-def _object(reply: str) -> Mapping[str, Any]:
-    if len(reply) > _LONGEST_REPLY:
-        raise InvalidReview(f"the review is longer than {_LONGEST_REPLY} characters")
-    fenced = _FENCED.fullmatch(reply)
-    try:
-        data = json.loads(fenced.group(1) if fenced else reply)
-    except (ValueError, RecursionError) as error:
-        raise InvalidReview(f"the review is not a JSON object: {error}") from None
-    if not isinstance(data, dict):
-        raise InvalidReview(f"the review is not a JSON object but {type(data).__name__}")
-    return data
-
-
-def _finding(data: object) -> ReviewFinding:
-    fields = _mapping(data, "finding")
-    _only(fields, "finding", required={"tier", "text"}, optional={"section"})
-    text = _text(fields, "text")
-    if not text:
-        raise InvalidReview("a finding has no text")
-    return ReviewFinding(
-        _one_of(tuple(Tier), _text(fields, "tier"), "tier"), _text(fields, "section", default=""), text
-    )
-
-
-def _answer(data: object) -> Answer:
-    fields = _mapping(data, "answer")
-    _only(fields, "answer", required={"question", "answer"}, optional=set())
-    return Answer(_text(fields, "question"), _text(fields, "answer"))
-
-
-def _mapping(data: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise InvalidReview(f"a {what} is not an object but {type(data).__name__}")
-    return data
-
-
-def _only(data: Mapping[str, Any], what: str, *, required: set[str], optional: set[str]) -> None:
-    missing, unknown = required - set(data), set(map(str, data)) - required - optional
-    if missing:
-        raise InvalidReview(f"the {what} lacks {', '.join(sorted(missing))}")
-    if unknown:
-        raise InvalidReview(f"the {what} has unknown fields: {', '.join(sorted(unknown))[:200]}")
-
-
-def _text(data: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
-    value = data.get(name, default)
-    if not isinstance(value, str):
-        raise InvalidReview(f"{name} is not text but {type(value).__name__}")
-    return value.strip()
-
-
-def _list(data: Mapping[str, Any], name: str) -> list[object]:
-    value = data.get(name, [])
-    if not isinstance(value, list | tuple):
-        raise InvalidReview(f"{name} is not a list but {type(value).__name__}")
-    return list(value)
-
-
-def _one_of(members: Sequence[_Member], text: str, name: str) -> _Member:
-    found = next((member for member in members if member.value == text.casefold()), None)
-    if found is None:
-        allowed = ", ".join(member.value for member in members)
-        raise InvalidReview(f"unknown {name} {text[:40]!r}: use one of {allowed}")
-    return found
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(map(str, problem["loc"]))
+    return f"{place}: {problem['msg']}" if place else problem["msg"]
