@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -12,13 +12,13 @@ from agentos.documents.coverage import Certainty, RequirementNames, coverage
 from agentos.documents.files import Change, FileChange
 from agentos.documents.findings import Finding, Severity, in_order
 from agentos.documents.headings import Outline, Part
-from agentos.documents.known_paths import KnownPaths, suggestion, unsafe_reason
+from agentos.documents.known_paths import FolderPaths, suggestion, unsafe_reason
+from agentos.documents.lines import has_content
 from agentos.documents.lld import Lld, issue_of_path
-from agentos.documents.markdown import Document, LineKind, Section
+from agentos.documents.markdown import Document, Section
 from agentos.documents.prose import placeholders, vague_phrase
+from agentos.documents.questions import OpenQuestion
 from agentos.documents.revision import lost_sections
-
-__all__ = ["Finding", "KnownPaths", "Severity", "check_lld"]
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 _REQUIRED = (Part.CONTEXT, Part.FILES, Part.REQUIREMENTS, Part.SCENARIOS)
@@ -37,7 +37,7 @@ _APPROVED = frozenset({"approved", "accepted", "final", "finalized", "implemente
 def check_lld(
     lld: Lld,
     *,
-    repository: KnownPaths | None = None,
+    repository: FolderPaths | None = None,
     expected_issue: int | None = None,
     previous: Document | None = None,
 ) -> tuple[Finding, ...]:
@@ -50,12 +50,13 @@ def check_lld(
         *check_blocks(lld.document),
         *_check_title_and_sections(lld),
         *_check_issue_number(lld, expected),
+        *check_path_safety(lld.files, "LLD006"),
         *_check_files(lld, repository),
         *_check_requirements(lld),
         *_check_scenarios(lld),
         *_check_coverage(lld),
         *_check_criteria(lld),
-        *_check_questions(lld),
+        *check_questions(lld.open_questions, "LLD015", _ERROR),
         *check_placeholders(lld.outline, "LLD016"),
         *_check_status(lld),
         *_check_approval(lld),
@@ -102,24 +103,44 @@ def check_lost_sections(previous: Document, current: Document, rule: str) -> Ite
 
 def section_is_empty(document: Document, section: Section) -> bool:
     """Whether there is nothing below a heading: no text, no code, no subsection."""
-    if section.last_index != section.index:
-        return False
-    return not any(line.kind in {LineKind.TEXT, LineKind.CODE} for line in document.own_lines(section))
+    return section.last_index == section.index and not has_content(document.own_lines(section))
+
+
+def check_section(outline: Outline, part: Part, rule: str, severity: Severity) -> Iterator[Finding]:
+    """The part has a section, and the section says something."""
+    found = outline.topmost(part)
+    if not found:
+        message, fix = f"section {part.value!r} is missing", f"add a section `## {part.value}`"
+        yield Finding(rule, severity, 1, message, fix)
+    elif all(section_is_empty(outline.document, section) for section in found):
+        message, fix = f"section {part.value!r} is empty", "say what belongs there, or why nothing does"
+        yield Finding(rule, severity, found[0].line, message, fix)
+
+
+def check_path_safety(files: Iterable[FileChange], rule: str) -> Iterator[Finding]:
+    """Every path stays inside the repository, the new path of a renamed file too."""
+    for file in files:
+        for path in filter(None, (file.path, file.target)):
+            reason = unsafe_reason(path)
+            if reason is not None:
+                message = f"path {path!r} is not inside the repository: {reason}"
+                yield Finding(rule, _ERROR, file.line, message, "give a path relative to the repository, with `/`")
+
+
+def check_questions(questions: Iterable[OpenQuestion], rule: str, severity: Severity) -> Iterator[Finding]:
+    """No question is open."""
+    for question in questions:
+        if not question.resolved:
+            message = f"open question: {question.text}"
+            yield Finding(rule, severity, question.line, message, "answer it: `- [x] … **Answer: …**`")
 
 
 def _check_title_and_sections(lld: Lld) -> Iterator[Finding]:
     if not lld.title:
         yield Finding("LLD001", _ERROR, 1, "there is no title", "start with `# {number} - {title}`")
     for part in (*_REQUIRED, *_RECOMMENDED):
-        severity = _ERROR if part in _REQUIRED else _WARNING
-        found = lld.outline.topmost(part)
-        if not found and not _is_served_elsewhere(lld, part):
-            yield Finding(
-                "LLD002", severity, 1, f"section {part.value!r} is missing", f"add a section `{part.value}`"
-            )
-        elif found and all(section_is_empty(lld.document, section) for section in found):
-            message = f"section {part.value!r} is empty"
-            yield Finding("LLD002", severity, found[0].line, message, "say what belongs there, or why nothing does")
+        if lld.outline.topmost(part) or not _is_served_elsewhere(lld, part):
+            yield from check_section(lld.outline, part, "LLD002", _ERROR if part in _REQUIRED else _WARNING)
 
 
 def _is_served_elsewhere(lld: Lld, part: Part) -> bool:
@@ -146,7 +167,7 @@ def _check_issue_number(lld: Lld, expected: int | None) -> Iterator[Finding]:
         yield Finding("LLD004", _WARNING, lld.issue_line, message, "use one number")
 
 
-def _check_files(lld: Lld, repository: KnownPaths | None) -> Iterator[Finding]:
+def _check_files(lld: Lld, repository: FolderPaths | None) -> Iterator[Finding]:
     sections = lld.outline.topmost(Part.FILES)
     if not lld.files:
         if sections:
@@ -157,37 +178,28 @@ def _check_files(lld: Lld, repository: KnownPaths | None) -> Iterator[Finding]:
     last_line = {file.path: file.line for file in lld.files}
     for path, count in Counter(file.path for file in lld.files).items():
         if count > 1:
-            yield Finding(
-                "LLD009", _WARNING, last_line[path], f"{path} is listed {count} times", "list each file once"
-            )
-    places = _Places(repository, _added_folders(lld.files))
+            message = f"{path} is listed {count} times"
+            yield Finding("LLD009", _WARNING, last_line[path], message, "list each file once")
     for file in lld.files:
-        yield from _check_path_safety(file)
         if file.change is Change.UNKNOWN:
             fix = "write Add, Modify, Delete or Rename"
             yield Finding("LLD009", _WARNING, file.line, f"what happens to {file.path} is not said", fix)
-        if repository is not None:
-            yield from places.check(file)
-
-
-def _check_path_safety(file: FileChange) -> Iterator[Finding]:
-    for path in filter(None, (file.path, file.target)):
-        reason = unsafe_reason(path)
-        if reason is not None:
-            message = f"path {path!r} is not inside the repository: {reason}"
-            yield Finding("LLD006", _ERROR, file.line, message, "give a path relative to the repository, with `/`")
+    if repository is not None:
+        existence = _Existence(repository, _added_folders(lld.files))
+        for file in lld.files:
+            yield from existence.check(file)
 
 
 @dataclass(slots=True)
-class _Places:
+class _Existence:
     """Paths against the repository, and against the folders the design itself adds."""
 
-    repository: KnownPaths | None
+    repository: FolderPaths
     added_folders: frozenset[str]
     suggestions_left: int = 20
 
     def check(self, file: FileChange) -> Iterator[Finding]:
-        if self.repository is None or unsafe_reason(file.path) is not None:
+        if unsafe_reason(file.path) is not None:
             return
         is_there = self.repository.exists(file.path)
         if file.change in {Change.MODIFY, Change.DELETE, Change.RENAME} and not is_there:
@@ -212,7 +224,6 @@ class _Places:
 
     def _will_exist(self, folder: PurePosixPath) -> bool:
         """The folder is there, or is added: named itself, or made a package by an `__init__.py`."""
-        assert self.repository is not None
         while str(folder) != "." and not self.repository.exists(str(folder)):
             if str(folder) not in self.added_folders:
                 return False
@@ -220,7 +231,7 @@ class _Places:
         return True
 
     def _fix(self, path: str, otherwise: str, *, folders_only: bool = False) -> str:
-        if self.repository is None or self.suggestions_left <= 0:
+        if self.suggestions_left <= 0:
             return otherwise
         self.suggestions_left -= 1
         meant = suggestion(path, self.repository, folders_only=folders_only)
@@ -314,13 +325,6 @@ def check_vague_criteria(rule: str, criteria: list[tuple[str, str, int]]) -> Ite
             yield Finding(rule, severity, line, f"{what} is vague: {vague.phrase!r}", fix)
 
 
-def _check_questions(lld: Lld) -> Iterator[Finding]:
-    for question in lld.open_questions:
-        if not question.resolved:
-            message = f"open question: {question.text}"
-            yield Finding("LLD015", _ERROR, question.line, message, "answer it: `- [x] … **Answer: …**`")
-
-
 def _check_status(lld: Lld) -> Iterator[Finding]:
     if lld.status is None:
         yield Finding("LLD018", _WARNING, 1, "no status", "add a line `* **Status:** Draft` below the title")
@@ -340,11 +344,7 @@ def _status_word(status: str) -> str:
 
 
 def _check_approval(lld: Lld) -> Iterator[Finding]:
-    match verify_approval(lld.document.text):
-        case Changed(what=what):
-            message = f"the document changed since it was approved: {what}"
-            yield Finding(
-                "LLD019", _ERROR, lld.status_line or 1, message, "undo the change, or have it reviewed again"
-            )
-        case _:
-            return
+    approval = verify_approval(lld.document.text)
+    if isinstance(approval, Changed):
+        message = f"the document changed since it was approved: {approval.what}"
+        yield Finding("LLD019", _ERROR, lld.status_line or 1, message, "undo the change, or have it reviewed again")

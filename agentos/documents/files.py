@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from agentos.documents.blocks import ListItem, Row, Table, list_items, tables
 from agentos.documents.inline import code_texts, plain
-from agentos.documents.markdown import Document, Line, Section
+from agentos.documents.lines import Line
+from agentos.documents.markdown import Document, Section
 
 
 class Change(StrEnum):

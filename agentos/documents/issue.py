@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agentos.documents.blocks import ListItem, list_items
+from agentos.documents.blocks import list_items
 from agentos.documents.check import (
     check_blocks,
     check_lost_sections,
+    check_path_safety,
     check_placeholders,
+    check_questions,
+    check_section,
     check_vague_criteria,
     section_is_empty,
 )
@@ -18,7 +21,6 @@ from agentos.documents.files import FileChange, file_changes
 from agentos.documents.findings import Finding, Severity, in_order
 from agentos.documents.headings import Outline, Part
 from agentos.documents.inline import mask_code, plain
-from agentos.documents.known_paths import unsafe_reason
 from agentos.documents.markdown import Document, Section, parse
 from agentos.documents.questions import OpenQuestion, open_questions
 from agentos.documents.requirements import Requirement, requirements
@@ -55,7 +57,7 @@ _TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """An acceptance criterion or a point of the definition of done."""
+    """An acceptance criterion."""
 
     text: str
     is_met: bool
@@ -73,16 +75,11 @@ class IssueDocument:
     user_story: str
     requirements: tuple[Requirement, ...]
     acceptance_criteria: tuple[Criterion, ...]
-    definition_of_done: tuple[Criterion, ...]
     files: tuple[FileChange, ...]
     open_questions: tuple[OpenQuestion, ...]
     depends_on: tuple[str, ...]
     document: Document
     outline: Outline
-
-    @property
-    def sections(self) -> tuple[Section, ...]:
-        return self.document.sections
 
 
 def parse_issue(text: str, path: str | None = None) -> IssueDocument:
@@ -100,7 +97,6 @@ def parse_issue(text: str, path: str | None = None) -> IssueDocument:
         user_story=_prose(document, outline.topmost(Part.USER_STORY)),
         requirements=requirements(document, outline.topmost(Part.REQUIREMENTS)),
         acceptance_criteria=tuple(_criteria(document, outline.topmost(Part.ACCEPTANCE_CRITERIA))),
-        definition_of_done=tuple(_criteria(document, outline.topmost(Part.DEFINITION_OF_DONE))),
         files=file_changes(document, outline.topmost(Part.FILES)),
         open_questions=open_questions(document, outline.topmost(Part.OPEN_QUESTIONS)),
         depends_on=_dependencies(document),
@@ -120,8 +116,8 @@ def check_issue(issue: IssueDocument, *, previous: Document | None = None) -> tu
         *_check_lists(issue),
         *check_vague_criteria("ISS006", criteria),
         *check_placeholders(issue.outline, "ISS007"),
-        *_check_paths(issue),
-        *_check_questions(issue),
+        *check_path_safety(issue.files, "ISS008"),
+        *check_questions(issue.open_questions, "ISS010", Severity.WARNING),
     ]
     if previous is not None:
         findings += check_lost_sections(previous, issue.document, "ISS009")
@@ -182,25 +178,17 @@ def _prose(document: Document, sections: list[Section]) -> str:
 
 
 def _criteria(document: Document, sections: list[Section]) -> Iterator[Criterion]:
-    items: list[ListItem] = [item for section in sections for item in list_items(document.tree_lines(section))]
-    for item in items:
-        if item.text:
-            yield Criterion(plain(item.text), bool(item.checked), item.line)
+    for section in sections:
+        for item in list_items(document.tree_lines(section)):
+            if item.text:
+                yield Criterion(plain(item.text), bool(item.checked), item.line)
 
 
 def _check_template(issue: IssueDocument) -> Iterator[Finding]:
     if not issue.title:
         yield Finding("ISS001", Severity.ERROR, 1, "there is no title", "start with `# …`")
     for part in _TEMPLATE:
-        found = issue.outline.topmost(part)
-        if not found:
-            fix = f"add a section `## {part.value}`"
-            yield Finding("ISS002", Severity.ERROR, 1, f"section {part.value!r} is missing", fix)
-        elif all(section_is_empty(issue.document, section) for section in found):
-            message = f"section {part.value!r} is empty"
-            yield Finding(
-                "ISS002", Severity.ERROR, found[0].line, message, "say what belongs there, or why nothing does"
-            )
+        yield from check_section(issue.outline, part, "ISS002", Severity.ERROR)
 
 
 def _check_story(issue: IssueDocument) -> Iterator[Finding]:
@@ -219,23 +207,5 @@ def _check_lists(issue: IssueDocument) -> Iterator[Finding]:
         sections = issue.outline.topmost(part)
         if sections and not listed and not section_is_empty(issue.document, sections[0]):
             message = f"section {part.value!r} lists nothing"
-            yield Finding(
-                rule, Severity.ERROR, sections[0].line, message, "write one point a line, numbered or ticked"
-            )
-
-
-def _check_paths(issue: IssueDocument) -> Iterator[Finding]:
-    for file in issue.files:
-        reason = unsafe_reason(file.path)
-        if reason is not None:
-            message = f"path {file.path!r} is not inside the repository: {reason}"
-            yield Finding(
-                "ISS008", Severity.ERROR, file.line, message, "give a path relative to the repository, with `/`"
-            )
-
-
-def _check_questions(issue: IssueDocument) -> Iterator[Finding]:
-    for question in issue.open_questions:
-        if not question.resolved:
-            message = f"open question: {question.text}"
-            yield Finding("ISS010", Severity.WARNING, question.line, message, "answer it: `- [x] … **Answer: …**`")
+            fix = "write one point per line, numbered or ticked"
+            yield Finding(rule, Severity.ERROR, sections[0].line, message, fix)

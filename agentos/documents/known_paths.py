@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -17,39 +17,17 @@ _IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "_
 _MOST_PATHS = 20_000
 
 
-class KnownPaths(Protocol):
-    """Paths are relative, with forward slashes."""
-
-    def exists(self, path: str) -> bool:
-        """Whether a file or folder is there."""
-        ...
-
-    def paths(self) -> Iterable[str]:
-        """The files and folders there are, for suggestions."""
-        ...
-
-
-class PathSet:
-    """A repository given as a list of files; their folders exist as well."""
-
-    def __init__(self, files: Iterable[str]) -> None:
-        names = set(files)
-        self._paths = names | {str(parent) for name in names for parent in PurePosixPath(name).parents}
-
-    def exists(self, path: str) -> bool:
-        return str(PurePosixPath(path)) in self._paths
-
-    def paths(self) -> Iterable[str]:
-        return sorted(self._paths - {"."})
-
-
 class FolderPaths:
-    """A repository in a folder on disk. Tool folders such as `.git` and `node_modules` are never suggested."""
+    """A repository in a folder on disk. Paths are relative, with forward slashes.
+
+    Tool folders such as `.git` and `node_modules` are never suggested.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def exists(self, path: str) -> bool:
+        """Whether a file or folder is there."""
         if unsafe_reason(path) is not None:
             return False
         try:
@@ -57,17 +35,10 @@ class FolderPaths:
         except OSError:
             return False
 
-    def paths(self) -> Iterable[str]:
-        return self._paths
-
     @cached_property
-    def _paths(self) -> tuple[str, ...]:
-        found: list[str] = []
-        for path in self._walk():
-            found.append(path)
-            if len(found) >= _MOST_PATHS:
-                break
-        return tuple(found)
+    def paths(self) -> tuple[str, ...]:
+        """The files and folders there are, for suggestions."""
+        return tuple(islice(self._walk(), _MOST_PATHS))
 
     def _walk(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self._root):
@@ -98,9 +69,9 @@ def unsafe_reason(path: str) -> str | None:
     return "it is inside `.git`" if ".git" in parts else None
 
 
-def suggestion(path: str, repository: KnownPaths, *, folders_only: bool = False) -> str | None:
+def suggestion(path: str, repository: FolderPaths, *, folders_only: bool = False) -> str | None:
     """A path of the repository that was probably meant, or None."""
-    known = [name for name in repository.paths() if not folders_only or "." not in PurePosixPath(name).name]
+    known = [name for name in repository.paths if not folders_only or "." not in PurePosixPath(name).name]
     wanted = PurePosixPath(path)
     same_name = [name for name in known if PurePosixPath(name).name == wanted.name]
     close = difflib.get_close_matches(str(wanted), same_name, n=1, cutoff=0.3)

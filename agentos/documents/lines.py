@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -187,6 +187,11 @@ class _Scanner:
         if _NUMBERED.match(title.visible) and visible.strip() in {"-", "--", "---"}:
             return False
         return len(self._lines) < 2 or not self._lines[-2].is_prose
+
+
+def has_content(lines: Iterable[Line]) -> bool:
+    """Whether any line has text or code."""
+    return any(line.kind in {LineKind.TEXT, LineKind.CODE} for line in lines)
 
 
 def heading_text(line: Line) -> str:

@@ -10,16 +10,14 @@ from typing import Any
 
 from agentos.documents.check import check_lld
 from agentos.documents.coverage import likely_requirements
-from agentos.documents.files import FileChange
 from agentos.documents.findings import Finding, Severity, errors
 from agentos.documents.headings import Part
 from agentos.documents.inline import shown
 from agentos.documents.issue import IssueDocument, check_issue, parse_issue
-from agentos.documents.known_paths import FolderPaths, KnownPaths
+from agentos.documents.known_paths import FolderPaths
 from agentos.documents.lld import Lld, parse_lld
-from agentos.documents.questions import OpenQuestion
-from agentos.documents.requirements import Requirement
 from agentos.paths import find_project_dir
+from agentos.text.words import counted
 
 _LARGEST_DOCUMENT = 1024 * 1024
 _LLD_PARTS = frozenset({Part.FILES, Part.SCENARIOS, Part.CONTEXT, Part.ALTERNATIVES, Part.CHANGES, Part.RISKS})
@@ -53,7 +51,7 @@ def find_documents(patterns: Sequence[str]) -> tuple[list[Path], list[str]]:
     return list(found), missing
 
 
-def lint_file(path: Path, kind: str | None, repository: KnownPaths | None) -> Report:
+def lint_file(path: Path, kind: str | None, repository: FolderPaths | None) -> Report:
     """One document's report. A file that cannot be read is a finding, never an exception."""
     text = _read(path)
     if isinstance(text, Finding):
@@ -67,41 +65,29 @@ def lint_file(path: Path, kind: str | None, repository: KnownPaths | None) -> Re
 
 def as_data(report: Report) -> dict[str, Any]:
     """A report as plain data. The keys are the same for every document, readable or not."""
-    empty: dict[str, Any] = {
-        "type": None,
-        "title": None,
-        "issue": None,
-        "status": None,
-        "files": [],
-        "requirements": [],
-    }
-    findings = [
-        {
-            "rule": finding.rule,
-            "severity": finding.severity.value,
-            "line": finding.line,
-            "message": finding.message,
-            "fix": finding.fix,
-        }
-        for finding in report.findings
-    ]
     return {
-        "path": report.path, **empty, "scenarios": [], "open_questions": [], **report.data, "findings": findings,
-    }  # fmt: skip
+        "path": report.path,
+        **dict.fromkeys(("type", "title", "issue", "status")),
+        **{name: [] for name in ("files", "requirements", "scenarios", "open_questions")},
+        **report.data,
+        "findings": _rows(report.findings, "rule", "severity", "line", "message", "fix"),
+    }
 
 
 def as_text(reports: Sequence[Report]) -> str:
-    """One line a finding, and a last line that counts them; nothing a document says can steer the terminal."""
+    """One line per finding, and a last line that counts them; nothing a document says can steer the terminal."""
     lines = [
         shown(f"{report.path}:{finding.line}: {finding.words()}") for report in reports for finding in report.findings
     ]
     counts = [
-        f"{count} {severity.value}{'s' if count != 1 else ''}"
+        counted(count, severity.value)
         for severity in Severity
         if (count := sum(finding.severity is severity for report in reports for finding in report.findings))
     ]
-    documents = f"{len(reports)} document{'s' if len(reports) != 1 else ''} checked"
-    return "".join(f"{line}\n" for line in (*lines, f"{documents}: {', '.join(counts) or 'nothing to report'}"))
+    documents = counted(len(reports), "document")
+    return "".join(
+        f"{line}\n" for line in (*lines, f"{documents} checked: {', '.join(counts) or 'nothing to report'}")
+    )
 
 
 class Repositories:
@@ -111,7 +97,7 @@ class Repositories:
         self._root = root
         self._made: dict[Path, FolderPaths] = {}
 
-    def of(self, path: Path) -> KnownPaths | None:
+    def of(self, path: Path) -> FolderPaths | None:
         root = self._root or _root_of(path)
         return None if root is None else self._made.setdefault(root, FolderPaths(root))
 
@@ -147,9 +133,8 @@ def _read(path: Path) -> str | Finding:
         with path.open("rb") as file:
             data = file.read(_LARGEST_DOCUMENT + 1)
     except OSError as error:
-        return _unreadable(
-            "DOC001", f"cannot be read: {error.strerror or error}", "check that it exists and is readable"
-        )
+        message = f"cannot be read: {error.strerror or error}"
+        return _unreadable("DOC001", message, "check that it exists and is readable")
     if len(data) > _LARGEST_DOCUMENT:
         return _unreadable("DOC003", f"is larger than {_LARGEST_DOCUMENT // 1024 // 1024} MB", "split it")
     try:
@@ -174,66 +159,34 @@ def _kind(lld: Lld) -> str:
 
 
 def _lld_data(lld: Lld) -> dict[str, Any]:
+    scenarios = _rows(lld.scenarios, "id", "scenario", "type", "input", "expected", "pass_criteria", "line")
     covered = likely_requirements(lld.requirements, lld.scenarios)
-    return {
-        "type": "lld",
-        "title": lld.title,
-        "issue": lld.issue,
-        "status": lld.status,
-        "final_status": lld.final_status,
-        "files": _files_data(lld.files),
-        "requirements": _requirements_data(lld.requirements),
-        "scenarios": [
-            {
-                "id": scenario.id,
-                "scenario": scenario.scenario,
-                "type": scenario.type,
-                "input": scenario.input,
-                "expected": scenario.expected,
-                "pass_criteria": scenario.pass_criteria,
-                "requirement": list(ids),
-                "requirement_is_inferred": bool(ids) and not scenario.requirements,
-                "columns": dict(scenario.columns),
-                "line": scenario.line,
-            }
-            for scenario, ids in zip(lld.scenarios, covered, strict=True)
-        ],
-        "open_questions": _questions_data(lld.open_questions),
-    }
+    for row, scenario, ids in zip(scenarios, lld.scenarios, covered, strict=True):
+        row["requirement"] = list(ids)
+        row["requirement_is_inferred"] = bool(ids) and not scenario.requirements
+        row["columns"] = dict(scenario.columns)
+    return {"type": "lld", "final_status": lld.final_status, "scenarios": scenarios, **_shared_data(lld)}
 
 
 def _issue_data(issue: IssueDocument) -> dict[str, Any]:
     return {
         "type": "issue",
-        "title": issue.title,
-        "issue": issue.issue,
-        "status": issue.status,
-        "files": _files_data(issue.files),
-        "requirements": _requirements_data(issue.requirements),
-        "acceptance_criteria": [
-            {"text": one.text, "is_met": one.is_met, "line": one.line} for one in issue.acceptance_criteria
-        ],
+        "acceptance_criteria": _rows(issue.acceptance_criteria, "text", "is_met", "line"),
         "depends_on": list(issue.depends_on),
-        "open_questions": _questions_data(issue.open_questions),
+        **_shared_data(issue),
     }
 
 
-def _files_data(files: Iterable[FileChange]) -> list[dict[str, Any]]:
-    return [
-        {
-            "path": one.path,
-            "change": one.change.value,
-            "description": one.description,
-            "target": one.target,
-            "line": one.line,
-        }
-        for one in files
-    ]
+def _shared_data(document: Lld | IssueDocument) -> dict[str, Any]:
+    return {
+        "title": document.title,
+        "issue": document.issue,
+        "status": document.status,
+        "files": _rows(document.files, "path", "change", "description", "target", "line"),
+        "requirements": _rows(document.requirements, "id", "text", "line"),
+        "open_questions": _rows(document.open_questions, "text", "resolved", "answer", "line"),
+    }
 
 
-def _requirements_data(requirements: Iterable[Requirement]) -> list[dict[str, Any]]:
-    return [{"id": one.id, "text": one.text, "line": one.line} for one in requirements]
-
-
-def _questions_data(questions: Iterable[OpenQuestion]) -> list[dict[str, Any]]:
-    return [{"text": one.text, "resolved": one.resolved, "answer": one.answer, "line": one.line} for one in questions]
+def _rows(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
+    return [{name: getattr(record, name) for name in names} for record in records]

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from agentos.documents.blocks import Field, fields, tables
-from agentos.documents.files import Change, FileChange, file_changes, is_file_table
+from agentos.documents.files import FileChange, file_changes, is_file_table
 from agentos.documents.headings import Outline, Part
 from agentos.documents.inline import plain
-from agentos.documents.markdown import Document, Line, Section, parse
+from agentos.documents.lines import Line
+from agentos.documents.markdown import Document, Section, parse
 from agentos.documents.questions import OpenQuestion, open_questions
 from agentos.documents.requirements import Requirement, requirements
 from agentos.documents.scenarios import Scenario, is_scenario_table, names_requirements, scenarios
-
-__all__ = ["Change", "FileChange", "Lld", "OpenQuestion", "Requirement", "Scenario", "parse_lld"]
 
 _ISSUE_LABELS = frozenset({"issue", "github issue", "issue number", "issue id", "issue no", "ticket", "issue link"})
 _ISSUE_IN_URL = re.compile(r"/issues/(\d{1,9})\b")
@@ -50,10 +49,6 @@ class Lld:
     outline: Outline
 
     @property
-    def sections(self) -> tuple[Section, ...]:
-        return self.document.sections
-
-    @property
     def listed_files(self) -> tuple[str, ...]:
         """Every path the table of changes names, old and new names of renamed files too."""
         paths = [path for change in self.files for path in (change.path, change.target) if path]
@@ -64,11 +59,11 @@ def parse_lld(text: str, path: str | None = None) -> Lld:
     """Read a design of any shape. Never raises: what cannot be found is empty or None."""
     document = parse(text)
     outline = Outline(document)
-    labels = list(_header_fields(document, outline))
+    labels = fields(_header_lines(document, outline))
     title_section = outline.title_section
     title = plain(title_section.heading) if title_section else str(document.front_matter.get("title", ""))
     issue, issue_line = _issue(document, labels, title, path)
-    status, status_line = read_status(document, labels)
+    status, status_line = _status(document, labels)
     scenario_sections = _scenario_sections(document, outline)
     return Lld(
         path=path,
@@ -99,12 +94,8 @@ def issue_of_path(path: str | None) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def _header_fields(document: Document, outline: Outline) -> Iterator[Field]:
-    """The labelled lines at the head of a document: below the title and in the sections that set the scene."""
-    yield from fields(_header_lines(document, outline))
-
-
 def _header_lines(document: Document, outline: Outline) -> Iterator[Line]:
+    """The head of a document: below the title, and the sections that set the scene."""
     title = outline.title_section
     if title is None or title.index == 0:
         yield from document.preamble_lines()
@@ -134,7 +125,7 @@ def _number_in_title(title: str) -> int | None:
     return int(next(filter(None, match.groups()))) if match else None
 
 
-def read_status(document: Document, labels: Iterable[Field]) -> tuple[str | None, int]:
+def _status(document: Document, labels: Iterable[Field]) -> tuple[str | None, int]:
     """The status a document gives itself, and the line; front matter counts first."""
     value = document.front_matter.get("status")
     if isinstance(value, str) and value:

@@ -6,14 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentos.documents.blocks import Field, ListItem, Row, Table, fields, list_items, tables
 from agentos.documents.inline import plain, words
 from agentos.documents.lines import Line, LineKind, heading_text, scan
-
-__all__ = [
-    "Document", "Field", "FrontMatter", "Line", "LineKind", "ListItem", "Row", "Section", "Table",
-    "fields", "list_items", "parse", "slug", "tables", "title_key",
-]  # fmt: skip
 
 FrontMatter = Mapping[str, str | tuple[str, ...]]
 _NUMBER = re.compile(
@@ -41,9 +35,7 @@ class Section:
 
     @property
     def number(self) -> str | None:
-        """`2.1` of `2.1 Files Changed`."""
-        match = _NUMBER.match(self.heading)
-        return match.group(1) if match else None
+        return section_number(self.heading)
 
     @property
     def title(self) -> str:
@@ -55,7 +47,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed text. Nothing is lost: `render()` gives the text that was parsed, for any text."""
+    """A parsed text. Nothing is lost: what is before the first heading and the sections' sources make up the text."""
 
     text: str
     lines: tuple[Line, ...]
@@ -67,16 +59,9 @@ class Document:
     unclosed_fence_line: int | None
     unclosed_comment_line: int | None
 
-    def render(self) -> str:
-        return self.text[: self.preamble_end] + "".join(self.own_source(section) for section in self.sections)
-
     def own_source(self, section: Section) -> str:
         """A section's exact source without its subsections."""
         return self.text[section.start : section.end]
-
-    def source(self, section: Section) -> str:
-        """A section's exact source with its subsections."""
-        return self.text[section.start : section.tree_end]
 
     def own_lines(self, section: Section) -> Sequence[Line]:
         """The lines below a section's heading, up to the next heading."""
@@ -119,6 +104,12 @@ def parse(text: str) -> Document:
         unclosed_fence_line=scanned.unclosed_fence_line,
         unclosed_comment_line=scanned.unclosed_comment_line,
     )
+
+
+def section_number(heading: str) -> str | None:
+    """`2.1` of `2.1 Files Changed`."""
+    match = _NUMBER.match(heading)
+    return match.group(1) if match else None
 
 
 def title_key(title: str) -> str:

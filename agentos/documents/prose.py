@@ -59,7 +59,7 @@ def vague_phrase(text: str) -> Vague | None:
 
 
 def placeholders(lines: Sequence[Line]) -> Iterator[Placeholder]:
-    """Everything in the given lines that waits to be filled in; code and comments are left alone."""
+    """Everything in the given lines that waits to be filled in; code and comments do not count."""
     for line in lines:
         if line.kind in {LineKind.TEXT, LineKind.HEADING}:
             yield from _in_line(line)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from agentos.documents.blocks import ListItem, Table, list_items, tables
 from agentos.documents.inline import plain
-from agentos.documents.markdown import Document, Line, Section, title_key
+from agentos.documents.lines import Line
+from agentos.documents.markdown import Document, Section, title_key
 
 
 @dataclass(frozen=True, slots=True)

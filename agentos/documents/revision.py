@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from agentos.documents.headings import Part, part_of
 from agentos.documents.inline import plain
-from agentos.documents.lines import Line, LineKind
-from agentos.documents.markdown import Document, Section, parse, slug, title_key
+from agentos.documents.lines import LineKind, has_content
+from agentos.documents.markdown import Document, Section, parse, section_number, slug, title_key
 from agentos.errors import AgentosError
 
 _SAME_TITLE = 0.8
@@ -40,10 +40,6 @@ class Revision:
     text: str
     changed: tuple[str, ...]
 
-    @property
-    def is_unchanged(self) -> bool:
-        return not self.changed
-
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
@@ -71,7 +67,7 @@ def apply_patch(text: str, patch: Mapping[str, str]) -> Revision:
     lost = lost_sections(document, parse(revised))
     if lost:
         raise SectionLost(f"the patch would lose {_listed(lost)}: keep every section, and close every code fence")
-    changed = [edit.section.heading for edit in edits if not _is_same_text(edit.text, text[edit.start : edit.end])]
+    changed = [edit.section.heading for edit in edits if not is_same_text(edit.text, text[edit.start : edit.end])]
     return Revision(revised, tuple(changed))
 
 
@@ -104,15 +100,15 @@ def lost_sections(previous: Document, current: Document) -> tuple[str, ...]:
             unmatched.append(section)
             continue
         available[key] -= 1
-        if _has_content(previous.own_lines(section)) and not _has_content_under(current, key):
+        if has_content(previous.own_lines(section)) and not _has_content_under(current, key):
             emptied.append(section)
     gone = [section for section in unmatched if not _is_expendable(section) and not _reappears(section, available)]
     return tuple(section.heading for section in sorted((*gone, *emptied), key=lambda section: section.index))
 
 
-def is_same_draft(before: str, after: str) -> bool:
-    """Whether two drafts say the same: they differ in white space at most."""
-    return _is_same_text(before, after)
+def is_same_text(before: str, after: str) -> bool:
+    """Whether two texts say the same: they differ in white space at most."""
+    return before.split() == after.split()
 
 
 def _candidates(document: Document, name: str) -> Iterator[list[Section]]:
@@ -128,7 +124,7 @@ def _candidates(document: Document, name: str) -> Iterator[list[Section]]:
         ]
     wanted = plain(name).lstrip("#").strip()
     yield [section for section in document.sections if plain(section.heading) == wanted]
-    number, key = _number_of(wanted), title_key(wanted)
+    number, key = section_number(wanted), title_key(wanted)
     if number is not None:
         numbered = [section for section in document.sections if section.number == number]
         yield [section for section in numbered if title_key(section.heading) == key or key == _only_number(wanted)]
@@ -136,13 +132,9 @@ def _candidates(document: Document, name: str) -> Iterator[list[Section]]:
     yield [section for section in document.sections if slug(section.heading) == wanted.casefold()]
 
 
-def _number_of(name: str) -> str | None:
-    return Section(0, 1, name, 0, 0, 0, 0, 0, None).number
-
-
 def _only_number(name: str) -> str:
     """The key of a name that is nothing but a number, such as `Section 2.1`."""
-    number = _number_of(name)
+    number = section_number(name)
     return (
         title_key(name) if number and name.casefold().strip(" .:§").removeprefix("section").strip() == number else ""
     )
@@ -224,16 +216,8 @@ def _reappears(section: Section, available: Counter[str]) -> bool:
     return bool(renamed)
 
 
-def _has_content(lines: Iterable[Line]) -> bool:
-    return any(line.kind in {LineKind.TEXT, LineKind.CODE} for line in lines)
-
-
 def _has_content_under(document: Document, key: str) -> bool:
-    return any(_has_content(document.tree_lines(one)) for one in document.sections if title_key(one.heading) == key)
-
-
-def _is_same_text(before: str, after: str) -> bool:
-    return before.split() == after.split()
+    return any(has_content(document.tree_lines(one)) for one in document.sections if title_key(one.heading) == key)
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:

@@ -89,21 +89,10 @@ def _from_table(table: Table) -> Iterator[Scenario]:
 def _from_row(table: Table, places: Mapping[str, int], row: Row) -> Scenario:
     cells = {name: plain(row.cells[place]) for name, place in places.items()}
     columns = {heading: cell for heading, cell in zip(table.header, row.cells, strict=True) if heading}
-    if "requirements" in cells:
-        covered = _covered(cells["requirements"])
-    else:
-        covered = references(" ".join(row.cells), bare_numbers=False)
-    return Scenario(
-        id=cells.get("id", ""),
-        scenario=cells["scenario"],
-        line=row.line,
-        type=cells.get("type", ""),
-        input=cells.get("input", ""),
-        expected=cells.get("expected", ""),
-        pass_criteria=cells.get("pass_criteria", ""),
-        requirements=covered,
-        columns=columns,
-    )
+    cell = cells.pop("requirements", None)
+    covered = references(" ".join(row.cells), bare_numbers=False) if cell is None else _covered(cell)
+    identifier, text = cells.pop("id", ""), cells.pop("scenario")
+    return Scenario(identifier, text, row.line, requirements=covered, columns=columns, **cells)
 
 
 def _covered(cell: str) -> tuple[str, ...]:
@@ -147,14 +136,4 @@ def _from_item(item: ListItem, match: re.Match[str] | None, nested: list[ListIte
             covered = _covered(read.value)
         elif name is not None and name != "id":
             named[name] = read.value
-    return Scenario(
-        id=identifier,
-        scenario=named["scenario"],
-        line=item.line,
-        type=named.get("type", ""),
-        input=named.get("input", ""),
-        expected=named.get("expected", ""),
-        pass_criteria=named.get("pass_criteria", ""),
-        requirements=covered,
-        columns=columns,
-    )
+    return Scenario(id=identifier, line=item.line, requirements=covered, columns=columns, **named)

@@ -11,7 +11,7 @@ from typing import Any
 from agentos.documents.approval import ReviewLogEntry
 from agentos.documents.findings import Finding, errors
 from agentos.documents.markdown import parse
-from agentos.documents.revision import RevisionError, apply_patch, is_same_draft
+from agentos.documents.revision import RevisionError, apply_patch, is_same_text
 from agentos.documents.verdict import (
     InvalidReview,
     Review,
@@ -115,7 +115,7 @@ def validate(kind: DocumentKind, state: DraftingState, context: Context) -> Draf
     check = Check(
         errors=words,
         is_repeated=bool(words) and words == state["check"].errors,
-        is_unchanged=previous is not None and is_same_draft(draft.previous, draft.text),
+        is_unchanged=previous is not None and is_same_text(draft.previous, draft.text),
     )
     return DraftingUpdate(check=check)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from agentos.documents.lld import FileChange, Lld, parse_lld
+from agentos.documents.files import FileChange
+from agentos.documents.lld import Lld, parse_lld
 from agentos.git.worktrees import BRANCH_PREFIX
 from agentos.workflows.implementation.state import IMPLEMENTED, ImplementationState
 from agentos.workflows.implementation.suite_plan import coverage_target

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agentos.documents.known_paths import FolderPaths
+from agentos.documents.markdown import Document
 
 TITLE = "Limit how often reports are exported"
 ISSUE = 57
@@ -22,6 +27,27 @@ SCENARIOS = (
     ("030", "Restart keeps the count", "Auto", "restart after 5", "Status 429", "Count read from disk is 5", "3"),
 )
 REPOSITORY = ("shop/__init__.py", "shop/exports/__init__.py", "shop/legacy_export.py", "README.md")
+
+
+class PathSet(FolderPaths):
+    """A repository given as a list of files; their folders exist as well."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        super().__init__(Path())
+        names = set(files)
+        self._known = names | {str(parent) for name in names for parent in PurePosixPath(name).parents}
+
+    def exists(self, path: str) -> bool:
+        return str(PurePosixPath(path)) in self._known
+
+    @property
+    def paths(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(sorted(self._known - {"."}))
+
+
+def rendered(document: Document) -> str:
+    """The text that was parsed, put together from its sections."""
+    return document.text[: document.preamble_end] + "".join(map(document.own_source, document.sections))
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from document_samples import rendered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.documents.blocks import fields, list_items, read_field, split_row, tables
 from agentos.documents.inline import code_texts, mask_code, plain, shown, words
-from agentos.documents.markdown import LineKind, parse, slug, title_key
+from agentos.documents.lines import LineKind
+from agentos.documents.markdown import parse, slug, title_key
 
 PIECES = st.sampled_from(
     ["# A\n", "## 2.1 Files\n", "text\n", "---\n", "===\n", "```\n", "````py\n", "~~~\n", "<!--", "-->", "\n", "\r\n",
@@ -23,7 +25,7 @@ MARKDOWN = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=40).map(""
 @given(MARKDOWN)
 def test_any_text_is_rendered_exactly_as_it_was_read(text: str) -> None:
     document = parse(text)
-    assert document.render() == text
+    assert rendered(document) == text
     assert "".join(line.text + line.ending for line in document.lines) == text
     assert all(text[line.start : line.end] == line.text + line.ending for line in document.lines)
 

@@ -15,7 +15,7 @@ from agentos.documents.revision import (
     UnknownSection,
     apply_patch,
     find_section,
-    is_same_draft,
+    is_same_text,
     lost_sections,
 )
 
@@ -86,10 +86,10 @@ def test_text_that_would_swallow_or_empty_sections_is_refused(new: str) -> None:
 
 
 def test_an_unchanged_draft_is_noticed() -> None:
-    assert apply_patch(TEXT, {"Gamma": " three \n"}).is_unchanged
-    assert apply_patch(TEXT, {}).is_unchanged
-    assert is_same_draft(TEXT, TEXT.replace("\n\n", "\r\n\r\n") + "\n")
-    assert not is_same_draft(TEXT, TEXT + "!")
+    assert apply_patch(TEXT, {"Gamma": " three \n"}).changed == ()
+    assert apply_patch(TEXT, {}).changed == ()
+    assert is_same_text(TEXT, TEXT.replace("\n\n", "\r\n\r\n") + "\n")
+    assert not is_same_text(TEXT, TEXT + "!")
 
 
 def test_the_newline_style_is_kept() -> None:
