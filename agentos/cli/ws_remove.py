@@ -65,7 +65,7 @@ class _Attempt:
             "removed": removed is not None,
             "branch": removed.branch if removed else None,
             "tip": removed.tip if removed else None,
-            "lost": removed.losses.words() if removed and removed.losses else None,
+            "lost": removed.lost.words() if removed and removed.lost else None,
             "error": str(self.error) if self.error else None,
         }
 
@@ -80,10 +80,10 @@ def _attempts(project: ProjectWorkstreams, slugs: Sequence[str], *, force: bool)
 
 
 def _removed_words(removed: Removed) -> str:
-    if removed.losses is None:
+    if removed.lost is None:
         return f"{removed.slug}: removed"
     back = f" (commits: git branch {removed.branch} {removed.tip[:12]})" if removed.tip else ""
-    return f"{removed.slug}: removed; lost: {removed.losses.words()}{back}"
+    return f"{removed.slug}: removed; lost: {removed.lost.words()}{back}"
 
 
 def _worst(attempts: Iterable[_Attempt]) -> int:

@@ -63,7 +63,7 @@ def dashboard_rows(overviews: Sequence[Overview], nodes: Mapping[str, str]) -> l
 def _dashboard_row(overview: Overview, node: str) -> tuple[str, ...]:
     workstream = overview.workstream
     at = workstream.state.node or "" if isinstance(workstream.state, Paused) else one_line(node, 40)
-    changes = len(overview.losses.uncommitted) if overview.losses else 0
+    changes = len(overview.unsaved.uncommitted) if overview.unsaved else 0
     return (
         workstream.slug,
         state_words(workstream.state),
@@ -88,14 +88,14 @@ def status_lines(
     overview: Overview, history: Sequence[Mapping[str, Any]], reservations: Sequence[Reservation]
 ) -> list[str]:
     """Everything about one workstream."""
-    workstream, losses = overview.workstream, overview.losses
+    workstream, unsaved = overview.workstream, overview.unsaved
     facts = [
         ("state", _state_in_full(workstream.state)),
         ("branch", f"{workstream.branch}{f' at {overview.head[:12]}' if overview.head else ''}"),
         ("base", f"{one_line(workstream.base)}{_distance(overview)}"),
         ("worktree", str(workstream.path) if workstream.path else "missing: the next run makes it again"),
         ("size", size_words(overview.size_bytes)),
-        ("open work", losses.words() if losses and not losses.is_nothing else ""),
+        ("open work", unsaved.words() if unsaved and not unsaved.is_nothing else ""),
         ("holds", ", ".join(f"{each.variable}={each.value}" for each in reservations)),
         ("text", one_line(workstream.text)),
     ]
@@ -153,7 +153,7 @@ def proposal_lines(proposals: Sequence[Proposal], *, removed: Collection[str] | 
 
 def as_json(overview: Overview) -> dict[str, Any]:
     """A workstream for scripts."""
-    workstream, losses = overview.workstream, overview.losses
+    workstream, unsaved = overview.workstream, overview.unsaved
     return {
         "slug": workstream.slug,
         **state_json(workstream.state),
@@ -165,8 +165,8 @@ def as_json(overview: Overview) -> dict[str, Any]:
         "ahead": overview.ahead,
         "behind": overview.behind,
         "size_bytes": overview.size_bytes,
-        "uncommitted": list(losses.uncommitted) if losses else [],
-        "unmerged_commits": losses.unmerged_commits if losses else None,
+        "uncommitted": list(unsaved.uncommitted) if unsaved else [],
+        "unmerged_commits": unsaved.unmerged_commits if unsaved else None,
         "created_at": workstream.created_at.isoformat(),
         "changed_at": workstream.changed_at.isoformat(),
         "last_event": workstream.last_event,

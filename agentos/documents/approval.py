@@ -14,6 +14,7 @@ from agentos.documents.inline import shown
 from agentos.documents.lld import parse_lld
 from agentos.documents.markdown import parse
 from agentos.errors import AgentosError
+from agentos.text.words import listed
 
 _BEGIN = "<!-- agentos:approval "
 _END = "<!-- agentos:approval:end -->"
@@ -227,8 +228,7 @@ def _differences(before: dict[str, str], after: dict[str, str]) -> Iterator[str]
         ("added", [name for name in after if name not in before]),
     ):
         if names:
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            yield f"{word} {', '.join(map(repr, names[:5]))}{more}"
+            yield f"{word} {listed(list(map(repr, names)), 5)}"
 
 
 def _status_span(text: str) -> tuple[int, int] | None:

@@ -50,16 +50,8 @@ _LOOKS_LIKE_PATH = re.compile(r"[/\\]|\.\w{1,8}$|^[A-Z][A-Za-z]*file$")
 
 _PATH_COLUMNS = ("file", "path", "files", "file path", "filename", "file name", "module", "location", "file s")
 _CHANGE_COLUMNS = (
-    "change type",
-    "change",
-    "type",
-    "action",
-    "operation",
-    "status",
-    "kind",
-    "changes",
-    "type of change",
-)
+    "change type", "change", "type", "action", "operation", "status", "kind", "changes", "type of change",
+)  # fmt: skip
 _DESCRIPTION_COLUMNS = ("description", "purpose", "details", "notes", "what", "reason", "summary", "why", "change")
 
 

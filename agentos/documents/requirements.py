@@ -39,14 +39,8 @@ _RANGE = re.compile(
 )
 _ID_COLUMNS = ("id", "#", "req", "no", "nr", "number", "req id", "requirement id", "ref")
 _TEXT_COLUMNS = (
-    "requirement",
-    "requirements",
-    "description",
-    "text",
-    "statement",
-    "acceptance criterion",
-    "criteria",
-)
+    "requirement", "requirements", "description", "text", "statement", "acceptance criterion", "criteria",
+)  # fmt: skip
 _LARGEST_RANGE = 200
 _LONGEST_CELL = 2000
 

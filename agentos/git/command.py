@@ -31,18 +31,9 @@ _PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HO
 _PASSED_ON_GIT: Final = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH")
 # Only a push or fetch may use the user's own credentials, and only git's, never ours.
 _PASSED_ON_FOR_NETWORK: Final = (
-    "SSH_AUTH_SOCK",
-    "GIT_ASKPASS",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_SSL_CAINFO",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "NO_PROXY",
-    "no_proxy",
-)
+    "SSH_AUTH_SOCK", "GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy",
+)  # fmt: skip
 _NON_INTERACTIVE: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",

@@ -10,14 +10,10 @@ from typing import Final
 
 from agentos.errors import UsageError
 from agentos.git.command import Git, GitError
+from agentos.git.commits import Author
 from agentos.git.worktrees import Repository
 
-_SCRATCH_AUTHOR: Final = {
-    "GIT_AUTHOR_NAME": "agentos",
-    "GIT_AUTHOR_EMAIL": "agentos@localhost",
-    "GIT_COMMITTER_NAME": "agentos",
-    "GIT_COMMITTER_EMAIL": "agentos@localhost",
-}
+_SCRATCH_AUTHOR: Final = Author("agentos", "agentos@localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ def _scratch_git(repository: Repository, scratch_dir: Path) -> Git:
         "GIT_OBJECT_DIRECTORY": str(scratch_dir),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(repository.common_dir / "objects"),
     }
-    return replace(repository.git, extra_env=objects | _SCRATCH_AUTHOR)
+    return replace(repository.git, extra_env=objects | _SCRATCH_AUTHOR.environment())
 
 
 def _try_merge(git: Git, start: str, branch: str) -> tuple[MergeCheck, str]:

@@ -34,7 +34,7 @@ def provide_files(
     """
     sources = list(dict.fromkeys(path for name in names for path in _matches(project_dir, name)))
     if len(sources) > _MAX_FILES:
-        raise UsageError(f"{len(sources)} configuration files to copy, at most {_MAX_FILES}: name them more narrowly")
+        raise UsageError(f"{len(sources)} configuration files to copy, maximum {_MAX_FILES}: name them more narrowly")
     return tuple(_provide(project_dir, worktree_path, worktree, source, link) for source in sources)
 
 

@@ -1,4 +1,4 @@
-"""What would be lost with a worktree: found with git, said in words."""
+"""The unsaved work of a worktree: found with git, said in words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from agentos.git.command import Git, GitError
+from agentos.text.words import counted, listed
 
 _NAMED_FILES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class UnsavedWork:
     """Work that exists nowhere else."""
 
     uncommitted: tuple[str, ...]
@@ -30,11 +31,10 @@ class Losses:
         """One line, for a refusal or a warning."""
         parts = []
         if self.uncommitted:
-            names = ", ".join(self.uncommitted[:_NAMED_FILES])
-            more = len(self.uncommitted) - _NAMED_FILES
-            parts.append(f"{_count(len(self.uncommitted), 'file')} not committed ({names}{_and_more(more)})")
+            names = listed(self.uncommitted, _NAMED_FILES)
+            parts.append(f"{counted(len(self.uncommitted), 'file')} not committed ({names})")
         if self.unmerged_commits:
-            parts.append(f"{_count(self.unmerged_commits, 'commit')} not merged into {self.into}{self._pushed()}")
+            parts.append(f"{counted(self.unmerged_commits, 'commit')} not merged into {self.into}{self._pushed()}")
         return " and ".join(parts) or "nothing would be lost"
 
     def _pushed(self) -> str:
@@ -43,22 +43,14 @@ class Losses:
         return f", {self.unpushed_commits} of them on no remote" if self.unpushed_commits else ", all on a remote"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _and_more(more: int) -> str:
-    return f" and {more} more" if more > 0 else ""
-
-
-def find_losses(repository: Git, worktree: Git, branch: str | None, into: str) -> Losses:
+def find_unsaved_work(repository: Git, worktree: Git, branch: str | None, into: str) -> UnsavedWork:
     """Ask git. `repository` is git in the user's checkout; the worktree's directory may be gone already."""
     is_there = worktree.cwd.is_dir()
     tip = f"refs/heads/{branch}" if branch else (worktree.resolve("HEAD") if is_there else None)
     unmerged = _unmerged(repository, tip, into) if tip else 0
     has_remote = bool(repository.text("remote"))
     unpushed = _count_commits(repository, tip, "--remotes", into) if tip and unmerged and has_remote else 0
-    return Losses(
+    return UnsavedWork(
         uncommitted=_uncommitted(worktree) if is_there else (),
         unmerged_commits=unmerged,
         unpushed_commits=unpushed if has_remote else None,

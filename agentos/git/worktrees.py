@@ -18,7 +18,7 @@ from agentos.errors import AgentosError, UsageError
 from agentos.files import locked, write_whole
 from agentos.git.command import OWNER_VARIABLE, Git, GitError
 from agentos.git.provisioning import ProvidedFile, provide_files
-from agentos.git.unsaved_work import Losses, find_losses
+from agentos.git.unsaved_work import UnsavedWork, find_unsaved_work
 from agentos.paths import repository_lock_path, worktrees_dir
 from agentos.processes.children import kill_with_variable
 from agentos.text.identifiers import sanitize_identifier
@@ -32,11 +32,7 @@ _LIST_PAUSES_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 class WouldLoseWorkError(AgentosError):
-    """Removing a worktree would lose work; `losses` says which."""
-
-    def __init__(self, slug: str, losses: Losses) -> None:
-        self.losses = losses
-        super().__init__(f"{slug} is not removed: {losses.words()}; use --force to lose it")
+    """Removing a worktree would lose work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +131,7 @@ class Repository:
 
     def _listed(self) -> tuple[Worktree, ...]:
         listing = self.git.run("worktree", "list", "--porcelain", "-z").stdout
-        return tuple(parse_worktree_list(listing, _git_dirs(self.common_dir)))
+        return tuple(_parse_worktree_list(listing, _git_dirs(self.common_dir)))
 
     def _listed_alone(self) -> tuple[Worktree, ...]:
         """The same for the holder of the lock: nobody but the user's own git can get in between.
@@ -192,9 +188,7 @@ class Repository:
                     return candidate
         return None
 
-    def create(
-        self, slug: str, *, base: str = "HEAD", files: Sequence[str] = (), link_files: bool = False
-    ) -> Created:
+    def create(self, slug: str, *, base: str = "HEAD", files: Sequence[str] = ()) -> Created:
         """A worktree on branch `agentos/{slug}`, made from `base` or found as it is; safe to repeat after a crash.
 
         `files` are ignored files of the user's checkout (paths or globs) that the worktree gets too.
@@ -212,30 +206,28 @@ class Repository:
         origin = read_origin(worktree)
         if origin is not None and was_there:
             return Created(worktree, origin, (), was_there)
-        provided = provide_files(self.project_dir, worktree.path, worktree.git(), files, link=link_files)
+        provided = provide_files(self.project_dir, worktree.path, worktree.git(), files)
         origin = origin or self._guess_origin(worktree, base)
         _write_origin(worktree, origin)
         return Created(worktree, origin, provided, was_there)
 
-    def losses(self, slug: str, worktree: Worktree | None, *, base: str = "HEAD") -> Losses | None:
+    def unsaved_work(self, slug: str, worktree: Worktree | None, *, base: str = "HEAD") -> UnsavedWork | None:
         """What removing a workstream would lose; None when there is nothing git could be asked about.
 
         A branch whose worktree is gone holds work too; `base` says where that would have to be merged.
         """
         if worktree is not None:
-            is_known = not worktree.is_half_made
-            return self._worktree_losses(worktree) if is_known else None
+            if worktree.is_half_made:
+                return None
+            return find_unsaved_work(self.git, worktree.git(), worktree.branch, self._merge_target(worktree))
         if self.git.resolve(f"refs/heads/{branch_of(slug)}") is None:
             return None
         into = base if self.git.resolve(base) else "HEAD"
-        return find_losses(self.git, Git(self.path_for(slug)), branch_of(slug), into)
-
-    def _worktree_losses(self, worktree: Worktree) -> Losses:
-        return find_losses(self.git, worktree.git(), worktree.branch, self._merge_target(worktree))
+        return find_unsaved_work(self.git, Git(self.path_for(slug)), branch_of(slug), into)
 
     def remove(
         self, slug: str, *, base: str = "HEAD", force: bool = False, delete_branch: bool = False
-    ) -> Losses | None:
+    ) -> UnsavedWork | None:
         """Remove the worktree (and its branch if asked). Returns what was lost with it, None when there was nothing.
 
         Refused with WouldLoseWorkError unless `force`. Safe to call again after a crash, and by many at once.
@@ -245,21 +237,21 @@ class Repository:
             worktree = self._find_in(listed, slug)
             if worktree is None and not force:
                 self._refuse_switched(slug, listed)
-            losses = self.losses(slug, worktree, base=base) if worktree is not None or delete_branch else None
-            if losses is not None and not losses.is_nothing and not force:
-                raise WouldLoseWorkError(slug, losses)
+            unsaved = self.unsaved_work(slug, worktree, base=base) if worktree is not None or delete_branch else None
+            if unsaved is not None and not unsaved.is_nothing and not force:
+                raise WouldLoseWorkError(f"{slug} is not removed: {unsaved.words()}; use --force to lose it")
             if worktree is not None:
                 self._put_away(slug, worktree, force=force)
             if delete_branch:
                 self._delete_branch(branch_of(slug))
         # What takes long is done after the lock is given back.
         _sweep_trash(worktree.path if worktree is not None else self.path_for(slug))
-        return losses if losses is not None and not losses.is_nothing else None
+        return unsaved if unsaved is not None and not unsaved.is_nothing else None
 
-    def ahead_behind(self, worktree: Worktree, *, of: str | None = None) -> tuple[int, int]:
+    def ahead_behind(self, worktree: Worktree) -> tuple[int, int]:
         """How many commits the worktree is ahead of and behind the branch it should be merged into."""
-        target = of or self._merge_target(worktree)
-        counts = self.git.text("rev-list", "--left-right", "--count", f"{target}...{worktree.head}", "--")
+        commits = f"{self._merge_target(worktree)}...{worktree.head}"
+        counts = self.git.text("rev-list", "--left-right", "--count", commits, "--")
         behind, ahead = counts.split()
         return int(ahead), int(behind)
 
@@ -369,7 +361,7 @@ class Repository:
             self.git.run("update-ref", "-d", f"refs/heads/{branch}", commit)
 
 
-def parse_worktree_list(listing: str, git_dirs: dict[Path, Path]) -> Iterator[Worktree]:
+def _parse_worktree_list(listing: str, git_dirs: dict[Path, Path]) -> Iterator[Worktree]:
     """The linked worktrees in the answer of `git worktree list --porcelain -z` (pure).
 
     `git_dirs` says which git directory belongs to a path; the main checkout has none there and is left out.
@@ -425,7 +417,7 @@ def _points_to(link_path: Path, git_dir: Path) -> bool:
 
 
 def _restore_link(worktree: Worktree) -> None:
-    """Put the `.git` file back that somebody removed or redirected; the worktree's other files are left alone."""
+    """Put the `.git` file back that somebody removed or redirected; the worktree's other files stay as they are."""
     link_path = worktree.path / ".git"
     if link_path.is_dir() and not link_path.is_symlink():
         raise UsageError(f"{link_path} is a repository of its own: move it away, it hides the worktree's")

@@ -23,6 +23,8 @@ TERMINATE_GRACE_SECONDS: Final = 1.0
 # A process that left the group may keep our pipe open for ever; what it writes after the end is not waited for.
 DRAIN_SECONDS: Final = 0.25
 _CHUNK_BYTES: Final = 65_536
+# A program that starts new processes faster than this kills them is given up on.
+_KILL_SECONDS: Final = 2.0
 # Without pidfds an ended child is noticed at this interval.
 _EXIT_POLL_SECONDS: Final = 0.05
 
@@ -260,9 +262,9 @@ def _signal_group(group_id: int, signal_number: int) -> None:
         os.killpg(group_id, signal_number)
 
 
-def kill_with_variable(name: str, value: str, *, within_seconds: float = 2.0) -> None:
+def kill_with_variable(name: str, value: str) -> None:
     """Kill every process marked by an environment variable, also those that left their group or session."""
-    deadline = time.monotonic() + within_seconds
+    deadline = time.monotonic() + _KILL_SECONDS
     while pids := host.processes_with(name, value):
         for pid in pids:
             host.kill_quietly(pid)

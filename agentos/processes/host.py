@@ -116,10 +116,10 @@ def processes_with(variable: str, value: str) -> list[int]:
     return found
 
 
-def kill_quietly(pid: int, signal_number: int = signal.SIGKILL) -> None:
+def kill_quietly(pid: int) -> None:
     # Gone already, or a setuid program that is not ours to end.
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal_number)
+        os.kill(pid, signal.SIGKILL)
 
 
 def _pids() -> Iterator[int]:

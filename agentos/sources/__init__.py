@@ -9,22 +9,19 @@ from urllib.parse import parse_qsl, unquote
 
 from agentos.errors import UsageError
 from agentos.sources.folder import FolderSource, ItemKind, Listing, Problem
-from agentos.sources.github import STATES, GitHubSource, is_repository_name
-from agentos.sources.github_client import WaitListener
-from agentos.sources.item import Source, SourceItem, natural_key, text_hash
+from agentos.sources.github import GitHubSource
+from agentos.sources.item import Source, SourceItem, natural_key
 
 __all__ = [
     "FolderSource", "GitHubSource", "ItemKind", "Listing", "Problem", "Source", "SourceItem", "natural_key",
-    "parse_source", "text_hash",
+    "parse_source",
 ]  # fmt: skip
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _GITHUB_FORM = "github:owner/repo?label=ready&state=open"
 
 
-def parse_source(
-    spec: str, *, project_dir: Path, kind: ItemKind = ItemKind.ISSUE, on_wait: WaitListener | None = None
-) -> FolderSource | GitHubSource:
+def parse_source(spec: str, *, project_dir: Path, kind: ItemKind = ItemKind.ISSUE) -> FolderSource | GitHubSource:
     """The source a setting names: `github:owner/repo?label=ready`, `docs/issues`, `docs/issues/*.md`, `folder:…`.
 
     Nothing is read or opened. A relative folder is one of the project's.
@@ -35,22 +32,18 @@ def parse_source(
     match = _SCHEME.fullmatch(text)
     scheme, rest = (match[1].lower(), match[2]) if match else ("folder", text)
     if scheme == "github":
-        return _github_source(spec, rest, on_wait)
+        return _github_source(spec, rest)
     if scheme == "folder":
         return _folder_source(rest, project_dir, kind)
     raise UsageError(f"Unknown source {scheme[:40]!r} in {spec[:100]!r}: use a folder, or {_GITHUB_FORM}.")
 
 
-def _github_source(spec: str, rest: str, on_wait: WaitListener | None) -> GitHubSource:
+def _github_source(spec: str, rest: str) -> GitHubSource:
     repository, _, query = rest.partition("?")
-    repository = unquote(repository).strip("/")
-    if not is_repository_name(repository):
-        raise UsageError(f"Not a GitHub repository in {spec[:100]!r}: write {_GITHUB_FORM}.")
     options = _options(spec, query)
-    state = options.get("state", "open")
-    if state not in STATES:
-        raise UsageError(f"Not a state of GitHub issues in {spec[:100]!r}: use one of {', '.join(STATES)}.")
-    return GitHubSource(repository, label=options.get("label", ""), state=state, on_wait=on_wait)
+    return GitHubSource(
+        unquote(repository).strip("/"), label=options.get("label", ""), state=options.get("state", "open")
+    )
 
 
 def _options(spec: str, query: str) -> Mapping[str, str]:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from agentos.errors import UsageError
 from agentos.sources.github_client import (
     HOW_TO_GIVE_A_TOKEN,
-    MAX_WAIT_SECONDS,
     AnswerLostError,
     GitHubAuthError,
     GitHubClient,
     GitHubError,
     GitHubForbiddenError,
     Json,
-    WaitListener,
 )
 from agentos.sources.github_token import api_url, find_token
 from agentos.sources.item import SourceItem, dependency_ids, natural_key, priority_of
@@ -28,8 +24,6 @@ STATES = ("open", "closed", "all")
 MAX_BODY_CHARACTERS = 65536
 _MARKER = re.compile(r"<!--\s*agentos:filed\b[^>]*-->", re.IGNORECASE)
 _PRIORITY_LABEL = re.compile(r"priority\s*[:/=-]\s*(.+)", re.IGNORECASE)
-# The clocks of two machines differ; look a little further back than the caller asks.
-_CLOCK_SKEW = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +39,12 @@ class FiledIssue:
 class GitHubSource:
     """Issues of one repository.
 
-    `label` may name several, separated by commas: an issue needs them all. The token and the address come from
-    GITHUB_TOKEN or `gh`, and GITHUB_API_URL, unless given; both are looked up on first use, so that building a source
-    does nothing.
+    `label` may name several, separated by commas: an issue needs them all. The address and the token come from
+    GITHUB_API_URL, and GITHUB_TOKEN or `gh`; both are looked up on first use, so that building a source does nothing.
     """
 
     def __init__(
-        self,
-        repository: str,
-        *,
-        label: str = "",
-        state: str = "open",
-        base_url: str | None = None,
-        token: str | None = None,
-        on_wait: WaitListener | None = None,
-        max_wait_seconds: float = MAX_WAIT_SECONDS,
-        client: GitHubClient | None = None,
-        environ: Mapping[str, str] = os.environ,
+        self, repository: str, *, label: str = "", state: str = "open", client: GitHubClient | None = None
     ) -> None:
         if not is_repository_name(repository):
             raise UsageError(f"Not a GitHub repository: {repository[:100]!r}. Write it as owner/name.")
@@ -70,7 +53,6 @@ class GitHubSource:
         self.repository = repository
         self.label = label
         self.state = state
-        self._make_client = _client_maker(base_url, token, on_wait, max_wait_seconds, environ)
         self._client_once = client
 
     def __repr__(self) -> str:
@@ -95,16 +77,13 @@ class GitHubSource:
             raise UsageError(f"{self.repository}#{int(identifier)} is a pull request, not an issue.")
         return _item(row)
 
-    def file_issue(
-        self, title: str, body: str, *, key: str, labels: Sequence[str] = (), since: datetime | None = None
-    ) -> FiledIssue:
+    def file_issue(self, title: str, body: str, *, key: str, labels: Sequence[str] = ()) -> FiledIssue:
         """File an issue, once for each `key`, however often this is called and wherever a call was cut off.
 
         The key's hash goes into the body as a hidden comment, and is looked for first among the issues this token's
-        owner has created: the list is read from GitHub's database, unlike its search, which lags. `since` is a time
-        before the first attempt, if known, and shortens the look. Callers see to it that no two processes file the
-        same key at the same moment. When an answer is lost, the issue is looked for again; if it is not there, the
-        error says so, and calling again later is safe.
+        owner has created: the list is read from GitHub's database, unlike its search, which lags. Callers see to it
+        that no two processes file the same key at the same moment. When an answer is lost, the issue is looked for
+        again; if it is not there, the error says so, and calling again later is safe.
         """
         marker = marker_for(key)
         content = {"title": _title(title), "body": _marked(body, marker), "labels": list(labels)}
@@ -112,30 +91,20 @@ class GitHubSource:
             if not client.has_token:
                 raise GitHubAuthError(f"Filing an issue on {self.repository} needs a token. {HOW_TO_GIVE_A_TOKEN}")
             creator = _login(client)
-            if found := self._find_filed(client, marker, creator, since):
+            if found := self._find_filed(client, marker, creator):
                 return found
             try:
                 return _filed(client.post(self._issues_path, content), is_new=True)
             except AnswerLostError:
-                if found := self._find_filed(client, marker, creator, since):
+                if found := self._find_filed(client, marker, creator):
                     return found
                 raise
 
-    def find_filed(self, key: str, *, since: datetime | None = None) -> FiledIssue | None:
-        """The issue filed for `key`, if there is one."""
-        with self._client as client:
-            creator = _login(client) if client.has_token else ""
-            return self._find_filed(client, marker_for(key), creator, since)
-
-    def _find_filed(
-        self, client: GitHubClient, marker: str, creator: str, since: datetime | None
-    ) -> FiledIssue | None:
+    def _find_filed(self, client: GitHubClient, marker: str, creator: str) -> FiledIssue | None:
         # Not by label: people change labels. Not by title: people edit titles.
         params = {"state": "all", "sort": "created", "direction": "desc"}
         if creator:
             params["creator"] = creator
-        if since is not None:
-            params["since"] = (since.astimezone(UTC) - _CLOCK_SKEW).strftime("%Y-%m-%dT%H:%M:%SZ")
         for row in client.rows(self._issues_path, params):
             if _is_issue(row) and marker in str(row.get("body") or ""):
                 return _filed(row, is_new=False)
@@ -144,7 +113,8 @@ class GitHubSource:
     @property
     def _client(self) -> GitHubClient:
         if self._client_once is None:
-            self._client_once = self._make_client()
+            url = api_url()
+            self._client_once = GitHubClient(url, find_token(url))
         return self._client_once
 
     @property
@@ -161,21 +131,6 @@ def is_repository_name(text: str) -> bool:
 def marker_for(key: str) -> str:
     """The hidden comment that says which key an issue was filed for."""
     return f"<!-- agentos:filed key={hashlib.sha256(key.encode()).hexdigest()} -->"
-
-
-def _client_maker(
-    base_url: str | None,
-    token: str | None,
-    on_wait: WaitListener | None,
-    max_wait_seconds: float,
-    environ: Mapping[str, str],
-) -> Callable[[], GitHubClient]:
-    def make() -> GitHubClient:
-        url = base_url or api_url(environ)
-        given = token or find_token(url, environ)
-        return GitHubClient(url, given, on_wait=on_wait, max_wait_seconds=max_wait_seconds)
-
-    return make
 
 
 def _is_issue(row: Json) -> bool:

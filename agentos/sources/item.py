@@ -33,8 +33,8 @@ class SourceItem:
 
     @property
     def text_hash(self) -> str:
-        """What an approval names as its `issue_hash`."""
-        return text_hash(self.text)
+        """What an approval names as its `issue_hash`; the newline style and a status line do not count."""
+        return document_hash(self.text)
 
 
 class Source(Protocol):
@@ -43,11 +43,6 @@ class Source(Protocol):
     def items(self) -> tuple[SourceItem, ...]:
         """Every item, in natural order of ids. Raises an AgentosError when the source cannot be read."""
         ...
-
-
-def text_hash(text: str) -> str:
-    """The same hash an approval carries; the newline style and a status line do not count."""
-    return document_hash(text)
 
 
 def natural_key(identifier: str) -> tuple[tuple[int, int, str], ...]:

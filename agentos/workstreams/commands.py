@@ -14,7 +14,7 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.git.command import Git, GitError
 from agentos.git.provisioning import ProvidedFile, provide_files
-from agentos.git.unsaved_work import Losses
+from agentos.git.unsaved_work import UnsavedWork
 from agentos.git.worktrees import (
     Repository,
     Worktree,
@@ -55,14 +55,14 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A workstream and what git says about it. `losses` is None when neither worktree nor branch can be asked."""
+    """A workstream and what git says about it. `unsaved` is None when neither worktree nor branch can be asked."""
 
     workstream: Workstream
     ahead: int | None = None
     behind: int | None = None
     size_bytes: int | None = None
     head: str = ""
-    losses: Losses | None = None
+    unsaved: UnsavedWork | None = None
     lock_reason: str | None = None
     """Why somebody locked its worktree with `git worktree lock`; None when nobody did."""
 
@@ -74,7 +74,7 @@ class Removed:
     slug: str
     branch: str
     tip: str | None
-    losses: Losses | None
+    lost: UnsavedWork | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +208,16 @@ class ProjectWorkstreams:
 
     def _look(self, workstream: Workstream, worktree: Worktree | None, *, with_size: bool) -> Overview:
         try:
-            losses = self.repository.losses(workstream.slug, worktree, base=workstream.base)
+            unsaved = self.repository.unsaved_work(workstream.slug, worktree, base=workstream.base)
             if worktree is None or workstream.path is None:
                 head = self.repository.git.resolve(workstream.branch) or ""
-                return Overview(workstream, head=head, losses=losses)
+                return Overview(workstream, head=head, unsaved=unsaved)
             ahead, behind = self.repository.ahead_behind(worktree)
         except GitError:
             # Removed while we look, or its base has no common history: the rest is worth showing.
             return Overview(workstream)
         size = size_on_disk(workstream.path) if with_size else None
-        return Overview(workstream, ahead, behind, size, worktree.head, losses, worktree.lock_reason)
+        return Overview(workstream, ahead, behind, size, worktree.head, unsaved, worktree.lock_reason)
 
     def remove(self, slug: str, *, force: bool = False) -> Removed:
         """Worktree, branch, checkpoints and reservations. Refused with what would be lost, unless `force`."""
@@ -228,12 +228,12 @@ class ProjectWorkstreams:
                 f"{slug} is not removed: run {workstream.state.run_id} works on it; wait for it, or stop it first"
             )
         tip = self.repository.git.resolve(f"refs/heads/{workstream.branch}")
-        losses = self.repository.remove(slug, base=workstream.base, force=force, delete_branch=True)
+        lost = self.repository.remove(slug, base=workstream.base, force=force, delete_branch=True)
         with self.registry.change() as changes:
             changes.drop(slug)
         self._forget_runs(slug)
         self.end_reservations()
-        return Removed(slug, workstream.branch, tip, losses)
+        return Removed(slug, workstream.branch, tip, lost)
 
     def _forget_runs(self, slug: str) -> None:
         """A later workstream of the same name must not continue where this one stopped, nor pass for implemented."""
@@ -251,14 +251,14 @@ class ProjectWorkstreams:
         return tuple(self._proposal(overview) for overview in overviews)
 
     def _proposal(self, overview: Overview) -> Proposal:
-        workstream, losses = overview.workstream, overview.losses
+        workstream, unsaved = overview.workstream, overview.unsaved
         slug, state = workstream.slug, workstream.state
         if isinstance(state, Running):
             return Proposal(slug, False, f"run {state.run_id} works on it")
-        if losses is None:
+        if unsaved is None:
             return Proposal(slug, False, "git does not answer for it")
-        if not losses.is_nothing:
-            return Proposal(slug, False, losses.words())
+        if not unsaved.is_nothing:
+            return Proposal(slug, False, unsaved.words())
         if overview.lock_reason is not None:
             return Proposal(
                 slug, False, f"locked by `git worktree lock` ({overview.lock_reason or 'no reason given'})"
@@ -266,7 +266,7 @@ class ProjectWorkstreams:
         if self._checkpoints(slug) and not isinstance(state, Completed):
             return Proposal(slug, False, "its run is not finished")
         if self._has_own_commits(slug):
-            return Proposal(slug, True, f"merged into {losses.into}, clean, nobody works on it")
+            return Proposal(slug, True, f"merged into {unsaved.into}, clean, nobody works on it")
         if isinstance(state, Completed):
             return Proposal(slug, True, "completed without commits, clean, nobody works on it")
         return Proposal(slug, False, "no work in it yet")

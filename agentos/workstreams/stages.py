@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.documents.approval import Intact, verify_approval
+from agentos.documents.approval import Intact, document_hash, verify_approval
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
-from agentos.sources.item import dependency_ids, text_hash
+from agentos.sources.item import dependency_ids
 from agentos.workflows.implementation.pending import design_item, why_implemented
 from agentos.workflows.pending import Cause, Reason, Skipped
 from agentos.workflows.pipeline.pending import from_design, from_issue
@@ -160,7 +160,7 @@ def _issue_item(workstream: Workstream) -> Item:
             "item_id": workstream.slug,
             "title": title_of(workstream.text),
             "source_text": text,
-            "source_hash": text_hash(text),
+            "source_hash": document_hash(text),
             "origin": f"workstream {workstream.slug}",
         },
         depends_on=tuple(name for name in dependency_ids(text) if name != workstream.slug),

@@ -196,7 +196,7 @@ def scaffold_tests(state: ImplementationState, context: Context) -> Implementati
 def _digest(worktree: ProjectWorktree, state: ImplementationState, context: Context) -> str:
     """What the code base looks like as it stands in the worktree."""
     budget = context.settings.limits.context_tokens
-    return build_context(worktree.path, state["lld_text"], token_budget=budget).text
+    return build_context(worktree.path, state["lld_text"], token_budget=budget)
 
 
 def _listed_files(state: ImplementationState) -> tuple[str, ...]:

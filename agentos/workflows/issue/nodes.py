@@ -63,8 +63,8 @@ def approved_issue(path: Path, brief_hash: str) -> str:
 
 def digest(state: DraftingState, context: Context) -> DraftingUpdate:
     budget = int(context.settings.limits.context_tokens * _CONTEXT_SHARE)
-    found = build_context(context.project_dir, state["source_text"], token_budget=budget)
-    return DraftingUpdate(digest=found.text)
+    digest = build_context(context.project_dir, state["source_text"], token_budget=budget)
+    return DraftingUpdate(digest=digest)
 
 
 def finalize(state: DraftingState, context: Context) -> DraftingUpdate:

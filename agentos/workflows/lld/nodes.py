@@ -61,8 +61,8 @@ def _shown(state: DraftingState, context: Context) -> str:
 def digest(state: DraftingState, context: Context) -> DraftingUpdate:
     """A digest of the real code base, ranked by what the issue talks about."""
     budget = context.settings.limits.context_tokens
-    found = build_context(context.project_dir, state["source_text"], token_budget=budget)
-    return DraftingUpdate(digest=found.text)
+    digest = build_context(context.project_dir, state["source_text"], token_budget=budget)
+    return DraftingUpdate(digest=digest)
 
 
 def finalize(state: DraftingState, context: Context) -> DraftingUpdate:

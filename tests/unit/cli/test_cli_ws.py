@@ -10,7 +10,7 @@ import pytest
 from agentos.cli import ws_tables
 from agentos.cli.repl import completions
 from agentos.errors import ExitCode
-from agentos.git.unsaved_work import Losses
+from agentos.git.unsaved_work import UnsavedWork
 from agentos.outcomes import NEEDS_REVISION
 from agentos.text.table import table_lines
 from agentos.workstreams.commands import Overview, Proposal
@@ -94,13 +94,13 @@ def test_every_state_has_its_words(state: State, word: str, in_full: str, detail
 
 
 def test_status_tells_open_work_leases_and_history() -> None:
-    losses = Losses(("notes.txt",), 2, None, "main")
+    unsaved = UnsavedWork(("notes.txt",), 2, None, "main")
     lease = Reservation("/p", "a", "WEB_PORT", "port", "20001")
     history = [
         {"time": NOW.isoformat(), "event": "created", "from": None, "to": "active", "detail": "do it"},
         {"time": "damaged", "event": "start", "from": "active", "to": "running", "detail": ""},
     ]
-    lines = ws_tables.status_lines(overview(losses=losses, ahead=2, behind=0), history, [lease])
+    lines = ws_tables.status_lines(overview(unsaved=unsaved, ahead=2, behind=0), history, [lease])
     text = "\n".join(lines)
     assert "open work: 1 file not committed (notes.txt) and 2 commits not merged into main" in text
     assert "holds: WEB_PORT=20001" in text
@@ -109,9 +109,9 @@ def test_status_tells_open_work_leases_and_history() -> None:
 
 
 def test_the_dashboard_shows_where_running_and_paused_ones_are() -> None:
-    losses = Losses(("x", "y"), 0, None, "main")
+    unsaved = UnsavedWork(("x", "y"), 0, None, "main")
     rows = ws_tables.dashboard_rows(
-        [overview("a", Running("r", OWNER), losses=losses), overview("b", Paused("n3")), overview("c")], {"a": "n2"}
+        [overview("a", Running("r", OWNER), unsaved=unsaved), overview("b", Paused("n3")), overview("c")], {"a": "n2"}
     )
     assert [row[:3] for row in rows[1:]] == [("a", "running", "n2"), ("b", "paused", "n3"), ("c", "active", "")]
     assert [row[5] for row in rows] == ["CHANGES", "2", "", ""]

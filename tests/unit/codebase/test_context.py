@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.codebase.context import build_context, estimate_tokens
+from agentos.codebase.context import build_context
 from agentos.codebase.files import is_secret, list_files, read_text
 from agentos.codebase.outline import outline
 from agentos.codebase.relevance import mentioned_paths, rank, terms
+
+BYTES_PER_TOKEN = 4
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:
@@ -45,22 +47,26 @@ def project(tmp_path: Path) -> Path:
     )
 
 
+def files_in(digest: str) -> list[str]:
+    return [line.removeprefix("== ") for line in digest.splitlines() if line.startswith("== ")]
+
+
 def test_the_file_an_issue_names_comes_first_even_when_others_share_more_words(project: Path) -> None:
     digest = build_context(project, "Invoice invoice render_invoice order: change `shop/mail.py` for invoices")
 
-    outlines = [name for name in digest.files if not name.startswith("docs/")]
+    outlines = [name for name in files_in(digest) if not name.startswith("docs/")]
     assert outlines[:2] == ["shop/mail.py", "shop/invoice.py"]
 
 
 def test_files_are_ranked_by_the_words_they_share_with_the_issue(project: Path) -> None:
     digest = build_context(project, "Adding an item to the cart twice should raise its quantity")
 
-    assert digest.files[0] == "shop/cart.py"
-    assert digest.files.index("web/cart.ts") < digest.files.index("shop/mail.py")
+    assert files_in(digest)[0] == "shop/cart.py"
+    assert files_in(digest).index("web/cart.ts") < files_in(digest).index("shop/mail.py")
 
 
 def test_the_digest_has_public_signatures_and_no_bodies_or_private_names(project: Path) -> None:
-    text = build_context(project, "cart and mail").text
+    text = build_context(project, "cart and mail")
 
     assert "def add_item(self, sku: str) -> None" in text
     assert "export function addToCart(sku: string): void" in text
@@ -71,9 +77,9 @@ def test_the_digest_has_public_signatures_and_no_bodies_or_private_names(project
 def test_related_designs_and_decisions_are_summarised_and_unrelated_ones_left_out(project: Path) -> None:
     digest = build_context(project, "Numbers of invoices must survive a restart")
 
-    assert "docs/lld/done/LLD-7.md" in digest.files
-    assert "Invoices are numbered without gaps" in digest.text
-    assert "docs/adr/0001-mail.md" not in digest.files
+    assert "docs/lld/done/LLD-7.md" in files_in(digest)
+    assert "Invoices are numbered without gaps" in digest
+    assert "docs/adr/0001-mail.md" not in files_in(digest)
 
 
 def test_the_same_project_and_issue_give_the_same_digest(project: Path) -> None:
@@ -118,7 +124,7 @@ def test_secrets_and_vendored_code_are_neither_listed_nor_read(project: Path, is
 
     digest = build_context(project, " ".join(secrets) + " node_modules/x/index.js")
 
-    assert "SECRET-VALUE" not in digest.text
+    assert "SECRET-VALUE" not in digest
     assert not set(list_files(project)) & {*secrets, "node_modules/x/index.js"}
     assert all(read_text(project, name) is None for name in secrets)
 
@@ -145,7 +151,7 @@ def test_links_binaries_pipes_and_huge_files_are_not_read(project: Path, tmp_pat
 
     digest = build_context(project, "linked.py linked_dir/private.py pipe.py blob.py huge.py")
 
-    assert "private_thing" not in digest.text
+    assert "private_thing" not in digest
     assert read_text(project, "linked_dir/private.py") is None
     assert read_text(project, "linked.py") is None
     assert read_text(project, "pipe.py") is None
@@ -161,7 +167,7 @@ def test_a_folder_that_became_a_link_is_not_followed_though_git_tracks_it(projec
     (project / "shop").rename(tmp_path / "moved")
     (project / "shop").symlink_to(outside)
 
-    assert "private_thing" not in build_context(project, "shop/mail.py").text
+    assert "private_thing" not in build_context(project, "shop/mail.py")
 
 
 def _outside_fences(text: str) -> str:
@@ -192,7 +198,7 @@ def test_text_in_the_project_cannot_close_its_fence(project: Path) -> None:
 
     digest = build_context(project, "cart evil.py obey docs/adr/2.md web/evil.ts")
 
-    prose = _outside_fences(digest.text)
+    prose = _outside_fences(digest)
     assert "obey" not in prose.lower()
     assert "ignore" not in prose.lower()
     assert re.sub(r"(?m)^#.*$", "", prose).strip() == ""
@@ -208,8 +214,8 @@ def test_no_budget_is_ever_exceeded(tmp_path_factory: pytest.TempPathFactory, bu
 
     digest = build_context(root, issue, token_budget=budget)
 
-    assert digest.tokens == estimate_tokens(digest.text) <= budget
-    _outside_fences(digest.text)
+    assert len(digest.encode("utf-8", "replace")) <= budget * BYTES_PER_TOKEN
+    _outside_fences(digest)
 
 
 def test_a_mentioned_file_without_an_outline_is_named(project: Path) -> None:
@@ -217,12 +223,12 @@ def test_a_mentioned_file_without_an_outline_is_named(project: Path) -> None:
 
     digest = build_context(project, "Read the limit from config/app.yaml")
 
-    assert "== config/app.yaml" in digest.text
-    assert "hunter2" not in digest.text
+    assert "== config/app.yaml" in digest
+    assert "hunter2" not in digest
 
 
 def test_an_empty_project_has_an_empty_digest(tmp_path: Path) -> None:
-    assert build_context(tmp_path, "anything").text == ""
+    assert build_context(tmp_path, "anything") == ""
 
 
 @pytest.mark.slow
@@ -236,9 +242,9 @@ def test_of_twenty_thousand_files_the_right_one_comes_first_and_the_tree_is_summ
 
     digest = build_context(tmp_path, "The billing ledger posts an entry twice")
 
-    assert digest.files[0] == "billing/ledger.py"
-    assert digest.tokens <= 6000
-    assert "area7/module7/ (100 files)" in digest.text
+    assert files_in(digest)[0] == "billing/ledger.py"
+    assert len(digest.encode()) <= 6000 * BYTES_PER_TOKEN
+    assert "area7/module7/ (100 files)" in digest
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ import pytest
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.git.command import GitError
 from agentos.git.commits import Author, commit_all
-from agentos.git.unsaved_work import Losses
+from agentos.git.provisioning import provide_files
+from agentos.git.unsaved_work import UnsavedWork
 from agentos.git.worktrees import (
     Repository,
     Worktree,
@@ -33,10 +34,10 @@ AUTHOR = Author("Agent", "agent@example.com")
 GitCommand = Callable[..., str]
 
 
-def losses_of(repository: Repository, worktree: Worktree) -> Losses:
-    losses = repository.losses("a", worktree)
-    assert losses is not None
-    return losses
+def unsaved_in(repository: Repository, worktree: Worktree) -> UnsavedWork:
+    unsaved = repository.unsaved_work("a", worktree)
+    assert unsaved is not None
+    return unsaved
 
 
 def user_state(project: Path, git: GitCommand) -> tuple[str, ...]:
@@ -251,7 +252,9 @@ def test_ignored_files_are_copied_and_escapes_refused(repository: Repository, pr
 
 
 def test_ignored_files_can_be_linked(repository: Repository, project: Path) -> None:
-    path = repository.create("a", files=(".env",), link_files=True).worktree.path / ".env"
+    worktree = repository.create("a").worktree
+    provide_files(project, worktree.path, worktree.git(), (".env",), link=True)
+    path = worktree.path / ".env"
     assert path.is_symlink()
     assert path.resolve() == project / ".env"
 
@@ -305,8 +308,8 @@ def test_squash_merged_branch_loses_nothing(repository: Repository, project: Pat
         commit_all(worktree, name, AUTHOR)
     git(project, "merge", "--quiet", "--squash", "agentos/a")
     git(project, "commit", "--quiet", "--message", "Squashed")
-    assert losses_of(repository, worktree).is_nothing
-    assert losses_of(repository, worktree).words() == "nothing would be lost"
+    assert unsaved_in(repository, worktree).is_nothing
+    assert unsaved_in(repository, worktree).words() == "nothing would be lost"
 
 
 def test_words_say_how_much_is_on_a_remote(
@@ -318,10 +321,10 @@ def test_words_say_how_much_is_on_a_remote(
     (worktree.path / "one.py").write_text("x = 1\n")
     commit_all(worktree, "One", AUTHOR)
     git(project, "push", "--quiet", "origin", "agentos/a")
-    assert "all on a remote" in losses_of(repository, worktree).words()
+    assert "all on a remote" in unsaved_in(repository, worktree).words()
     (worktree.path / "two.py").write_text("x = 2\n")
     commit_all(worktree, "Two", AUTHOR)
-    assert "2 commits not merged into main, 1 of them on no remote" in losses_of(repository, worktree).words()
+    assert "2 commits not merged into main, 1 of them on no remote" in unsaved_in(repository, worktree).words()
 
 
 def test_detached_head_with_commits_is_work_too(repository: Repository, git: GitCommand) -> None:
@@ -332,7 +335,7 @@ def test_detached_head_with_commits_is_work_too(repository: Repository, git: Git
     assert detached.branch is None
     assert detached.slug is None
     commit_all(detached, "One", AUTHOR)
-    assert losses_of(repository, detached).unmerged_commits == 1
+    assert unsaved_in(repository, detached).unmerged_commits == 1
 
 
 def test_locked_worktree_is_kept_unless_forced(repository: Repository, project: Path, git: GitCommand) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.documents.approval import ApprovalInfo, read_approval, stamp_approval
-from agentos.sources import SourceItem, text_hash
+from agentos.documents.approval import ApprovalInfo, document_hash, read_approval, stamp_approval
+from agentos.sources import SourceItem
 from agentos.sources.item import natural_key, priority_of
 from agentos.workflows.pending import Approval, PendingPlan, plan_pending
 
@@ -16,7 +16,7 @@ def item(identifier: str, text: str = "text", state: str = "open") -> SourceItem
 
 
 def approval_of(text: str, document: str = "") -> Approval:
-    return Approval(issue_hash=text_hash(text), document=document)
+    return Approval(issue_hash=document_hash(text), document=document)
 
 
 def reasons(plan: PendingPlan) -> dict[str, str]:

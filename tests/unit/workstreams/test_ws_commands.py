@@ -104,7 +104,7 @@ def test_overview_survives_what_git_cannot_answer(
     git(path, "checkout", "--quiet", "--orphan", "agentos/other")
     git(path, "branch", "-D", "agentos/a")
     (overview,) = streams.overview(["a", "unknown"])
-    assert (overview.workstream.slug, overview.losses) == ("a", None)
+    assert (overview.workstream.slug, overview.unsaved) == ("a", None)
 
 
 def test_merged_commits_of_a_branch_without_worktree_can_go(
@@ -120,7 +120,7 @@ def test_merged_commits_of_a_branch_without_worktree_can_go(
     assert [each.is_safe for each in streams.proposals()] == [False]
     git(project, "merge", "--quiet", "agentos/a")
     assert [each.is_safe for each in streams.proposals()] == [True]
-    assert streams.remove("a").losses is None
+    assert streams.remove("a").lost is None
     assert git(project, "branch", "--list", "agentos/*") == ""
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentos.documents.approval import document_hash
 from agentos.llm import OfflineRequest, register_offline
-from agentos.sources import text_hash
 
 ISSUE = """# Add totals
 
@@ -66,6 +66,6 @@ class Bench:
             "item_id": item_id,
             "title": "Add totals",
             "source_text": text,
-            "source_hash": text_hash(text),
+            "source_hash": document_hash(text),
             "origin": str(self.project / origin),
         }

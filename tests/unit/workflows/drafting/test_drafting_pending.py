@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agentos.documents.approval import ApprovalInfo, stamp_approval
+from agentos.documents.approval import ApprovalInfo, document_hash, stamp_approval
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.settings import Settings
-from agentos.sources import text_hash
 from agentos.workflows.drafting.pending import find_briefs, find_llds
 from agentos.workflows.pending import Cause, Reason, Wanted
 
@@ -32,7 +31,7 @@ def add(project: Path, *names: str) -> None:
 
 
 def approve(path: Path, source: str = TEXT) -> None:
-    info = ApprovalInfo("2026-01-01T00:00:00Z", "a", "b", issue_hash=text_hash(source))
+    info = ApprovalInfo("2026-01-01T00:00:00Z", "a", "b", issue_hash=document_hash(source))
     path.write_text(stamp_approval("# 1 - Design\n\n* **Status:** Draft\n", info))
 
 
