@@ -8,13 +8,13 @@ import stat
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from agentos.errors import AgentosError
 from agentos.files import read_regular
-from agentos.git.command import Git
+from agentos.processes.children import run_child
 
 MAX_FILES = 50_000
 MAX_READ_BYTES = 200_000
 GIT_TIMEOUT_SECONDS = 15.0
+_GIT_OUTPUT_BYTES = 20_000_000
 
 # Never part of what a person wrote, even where it is committed.
 _VENDORED_DIRS = frozenset({".git", "node_modules", "__pycache__", ".venv", "site-packages"})
@@ -96,13 +96,24 @@ def _is_in(path: str, directories: frozenset[str]) -> bool:
 
 def _files_of_git(project_dir: Path) -> list[str]:
     """What git tracks and what it does not ignore; empty when there is no usable repository."""
-    git = Git(project_dir, timeout_seconds=GIT_TIMEOUT_SECONDS)
+    # A repository's own configuration may name a program to run for this; it must not.
+    command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT", "TMPDIR") if name in os.environ}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        listing = git.run("ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
-    except AgentosError:
+        done = run_child(
+            command,
+            cwd=project_dir,
+            env=environment,
+            timeout_seconds=GIT_TIMEOUT_SECONDS,
+            limit_bytes=_GIT_OUTPUT_BYTES,
+        )
+    except OSError:
         return []
-    names = set(listing.split("\0")) - {""}
-    return [path for path in sorted(names)[:MAX_FILES] if _is_regular(project_dir / path)]
+    if done.exit_code != 0 or done.timed_out or done.stdout.dropped_bytes:
+        return []
+    names = set((done.stdout.head + done.stdout.tail).split(b"\0")) - {b""}
+    return [path for path in sorted(map(os.fsdecode, names))[:MAX_FILES] if _is_regular(project_dir / path)]
 
 
 def _is_regular(path: Path) -> bool:
