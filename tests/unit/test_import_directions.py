@@ -344,7 +344,6 @@ READS_THE_ENVIRONMENT = {
     "agentos.keys.credentials": "keys; a command gives a mapping instead",
     "agentos.llm.settings": "how `generate` calls models, in notebooks too",
     "agentos.llm.http_client": "AGENTOS_SIMULATE_429",
-    "agentos.sources.github": "the token; a command gives a mapping instead",
     "agentos.sources.github_token": "the token; a command gives a mapping instead",
     "agentos.engine.worker": "makes the worker's environment",
     "agentos.workflows.context": "what a worker was sent",
