@@ -99,6 +99,8 @@ def _lines(
         f"  {number:>{width}}. {label_prefix}{_words(entry, reasons.get(entry['id']))}"
         for number, entry in enumerate(entries, start=1)
     ]
+    if not entries:
+        return lines
     if estimate is None:
         lines.append("No estimate: this workflow has no finished run in this project yet.")
     else:

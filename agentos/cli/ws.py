@@ -118,7 +118,7 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
             action="append",
             default=[],
             metavar="STEP",
-            help="only these stages (DESIGN, IMPLEMENTATION) or nodes (like N1_design); repeatable, commas too",
+            help="only these stages (DESIGN, IMPLEMENTATION) or nodes (like LLD.N1_design); repeatable, commas too",
         )
         parser.add_argument(
             "--graph",

@@ -59,17 +59,18 @@ def choose_models(chosen: Models, roles: Sequence[str]) -> Models:
             "or work without network: --drafter offline --reviewer offline."
         )
     models = Models(drafter=writer, reviewer=chosen.reviewer or writer, coder=chosen.coder or writer)
-    for role in roles:
-        _check_key(getattr(models, role), with_keys)
+    _check_keys({role: getattr(models, role) for role in roles}, with_keys)
     return models
 
 
-def _check_key(model: str, with_keys: Collection[str]) -> None:
-    provider = ModelName.parse(model).provider
-    if provider in providers() and provider not in with_keys:
+def _check_keys(models: Mapping[str, str], with_keys: Collection[str]) -> None:
+    chosen = {role: ModelName.parse(model).provider for role, model in models.items()}
+    missing = [role for role, provider in chosen.items() if provider in providers() and provider not in with_keys]
+    if missing:
+        first = missing[0]
         raise NoUsableKeyError(
-            f"No key for {model}. Add one: agentos keys add NAME --provider {provider}; "
-            "or work without network: --drafter offline --reviewer offline."
+            f"No key for {models[first]}. Add one: agentos keys add NAME --provider {chosen[first]}; "
+            f"or work without network: {' '.join(f'--{role} offline' for role in missing)}."
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backlog import OFFLINE, Backlog
 from harness import Sandbox, no_process_left
 
 Snapshot = dict[str, tuple[int, int, int, int, int]]
@@ -138,3 +139,12 @@ def test_a_dry_run_estimates_from_past_runs_and_survives_a_damaged_database(sand
     assert "from 1 past item" in text
     assert document["estimated_seconds"] is not None
     assert document["items"][1]["resumes_after"] is None
+
+
+def test_a_dry_run_with_nothing_to_do_estimates_nothing(backlog: Backlog) -> None:
+    for issues in ([], [1]):
+        backlog.add_issues(*issues)
+        assert backlog.lld("--all", *OFFLINE).code == 0
+        text = backlog.lld("--all", "--dry-run").stdout
+        assert text.startswith("Dry run mode: 0 items")
+        assert "stimate" not in text

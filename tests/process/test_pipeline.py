@@ -67,6 +67,7 @@ def test_a_coder_without_a_key_is_refused_before_the_design_is_paid_for(backlog:
     refused = pipeline(backlog, "1", *OFFLINE, "--coder", "openai:gpt-5.1")
     assert refused.code == 4
     assert "No key for openai:gpt-5.1" in refused.stderr
+    assert "or work without network: --coder offline." in refused.stderr
     assert not backlog.records()
 
 
