@@ -276,7 +276,7 @@ class GitHubServer:
         return thread
 
     def _page(self, request: Received, rows: list[Json]) -> Answer:
-        """One page of `rows`, with the Link header a client goes on by."""
+        """One page of `rows`, with the Link header that clients follow."""
         size = min(100, max(1, int(request.query.get("per_page", "30"))))
         page = max(1, int(request.query.get("page", "1")))
         last = max(1, -(-len(rows) // size))

@@ -8,7 +8,7 @@ import math
 import random
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from agentos.keys.groups import Group, KeySpec, PooledKey
@@ -54,7 +54,7 @@ class AllInUse:
 
     busy: tuple[str, ...]
     limited: tuple[str, ...] = ()
-    """Keys that could serve later; the first limit of theirs ends at `until`, UTC epoch seconds."""
+    """Keys that could serve later; their first limit ends at `until`, UTC epoch seconds."""
     until: float | None = None
 
 
@@ -114,14 +114,6 @@ class _Lease:
         return self.group.quotas[self.model]
 
 
-@dataclass(slots=True)
-class _Holdings:
-    """What one owner has."""
-
-    tickets: set[int] = field(default_factory=set)
-    fences: set[int] = field(default_factory=set)
-
-
 class KeyPool:
     """Leases keys to waiting calls, in order, and learns from the evidence that comes back.
 
@@ -143,7 +135,6 @@ class KeyPool:
         self._waiters: dict[int, Waiter] = {}
         self._leases: dict[int, _Lease] = {}
         self._ended: OrderedDict[int, _Lease] = OrderedDict()
-        self._owners: dict[str, _Holdings] = defaultdict(_Holdings)
         self._tickets = itertools.count(1)
         self._turn = 0
         self._newest_fence = 0
@@ -159,7 +150,6 @@ class KeyPool:
         lane.waiters[waiter.ticket] = waiter
         self._waiting[provider, model] = lane
         self._waiters[waiter.ticket] = waiter
-        self._owners[owner].tickets.add(waiter.ticket)
         return waiter.ticket
 
     def cancel(self, now: float, ticket: int) -> None:
@@ -192,7 +182,7 @@ class KeyPool:
         return granted
 
     def release(self, now: float, key_name: str, fence: int, evidence: Evidence) -> bool:
-        """End a lease with what its call showed. False if the fence is stale; its evidence counts all the same."""
+        """End a lease with what its call showed. False if the fence is stale; its evidence still counts."""
         time = self._advance(now)
         lease = self._leases.get(fence)
         if lease is None or lease.key.spec.name != key_name:
@@ -224,14 +214,10 @@ class KeyPool:
     def drop_owner(self, now: float, owner: str) -> None:
         """The owner is gone: its leases come back as abandoned and its waiters vanish."""
         self._advance(now)
-        holdings = self._owners.pop(owner, None)
-        if holdings is None:
-            return
-        for ticket in holdings.tickets:
-            self._remove_waiter(self._waiters[ticket])
-        for fence in sorted(holdings.fences):
-            self.release(now, self._leases[fence].key.spec.name, fence, Abandoned())
-        self._owners.pop(owner, None)
+        for waiter in [waiter for waiter in self._waiters.values() if waiter.owner == owner]:
+            self._remove_waiter(waiter)
+        for lease in [lease for lease in self._leases.values() if lease.owner == owner]:
+            self.release(now, lease.key.spec.name, lease.fence, Abandoned())
 
     def replace_keys(
         self, now: float, specs: Iterable[KeySpec], changed_secrets: frozenset[str] = frozenset()
@@ -345,7 +331,7 @@ class KeyPool:
         return time
 
     def _day_end(self, provider: str) -> float:
-        """When the provider's day ends, in the pool's time. Computed once a day: it is asked for every call."""
+        """When the provider's day ends, in the pool's time. Computed once per day: every call asks for it."""
         end = self._day_ends.get(provider, -math.inf)
         if not self._time < end <= self._time + 1.1 * DAY_SECONDS:
             end = next_day_reset(provider, self._time - self._skew) + self._skew
@@ -412,7 +398,6 @@ class KeyPool:
         quota = group.quotas[lane.model]
         receipt = quota.record_send(time, fence, waiter.tokens, self._day_end(lane.provider))
         self._leases[fence] = _Lease(key, group, fence, waiter.owner, lane.model, receipt)
-        self._owners[waiter.owner].fences.add(fence)
         return Grant(
             ticket=waiter.ticket,
             owner=waiter.owner,
@@ -428,10 +413,6 @@ class KeyPool:
         del self._waiters[waiter.ticket]
         if not lane.waiters:
             del self._waiting[waiter.lane_id]
-        holdings = self._owners.get(waiter.owner)
-        if holdings is not None:
-            holdings.tickets.discard(waiter.ticket)
-            self._forget_idle(waiter.owner, holdings)
 
     def _end_lease(self, lease: _Lease) -> None:
         del self._leases[lease.fence]
@@ -446,14 +427,6 @@ class KeyPool:
                 del self._keys[key.spec.name]
         else:
             self._group_of(key).list_if_free(key)
-        holdings = self._owners.get(lease.owner)
-        if holdings is not None:
-            holdings.fences.discard(lease.fence)
-            self._forget_idle(lease.owner, holdings)
-
-    def _forget_idle(self, owner: str, holdings: _Holdings) -> None:
-        if not holdings.tickets and not holdings.fences:
-            self._owners.pop(owner, None)
 
     def _ready_groups_of(self, lease: _Lease) -> None:
         """After a release: its own queue may continue, and so may others that wait for a key of the group."""

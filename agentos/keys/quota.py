@@ -32,7 +32,8 @@ class LimitKind(Enum):
 
 
 @lru_cache(maxsize=8)
-def _day_zone(name: str) -> tzinfo:
+def day_zone(name: str) -> tzinfo:
+    """Where the provider's midnight is."""
     provider = providers().get(name)
     if provider is None:
         return UTC
@@ -45,7 +46,7 @@ def _day_zone(name: str) -> tzinfo:
 
 def next_day_reset(provider: str, wall_now: float) -> float:
     """The next instant the provider's day begins: at midnight in its own time zone, or UTC."""
-    zone = _day_zone(provider)
+    zone = day_zone(provider)
     tomorrow = datetime.fromtimestamp(wall_now, zone).date() + timedelta(days=1)
     return datetime.combine(tomorrow, time.min, zone).timestamp()
 

@@ -117,7 +117,7 @@ class StreamRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        # The ending that may go on to be a secret, and how many bytes of it are out already.
+        # The ending that may become a secret, and how many bytes of it are out already.
         self._tail = b""
         self._shown = 0
         # How many bytes of the tail belong to a secret that began before it.

@@ -7,7 +7,7 @@ from agentos.events import Listener, PoolExhausted, PoolResumed
 from agentos.keys.pool import AllInUse, AllLimited
 
 BRIEF_WAIT_SECONDS = 2.0
-"""Keys that are all busy for less than this are the normal flow; the first time it is said all the same."""
+"""Keys that are all busy for less than this are the normal flow; only the first time is reported."""
 
 
 class WaitingNotices:

@@ -47,7 +47,7 @@ def current_broker() -> LeaseBroker:
 
 
 def forget_local_broker() -> None:
-    """Read the keys anew at the next call."""
+    """Read the keys again at the next call."""
     global _local, _local_lock
     _local, _local_lock = None, threading.Lock()
 

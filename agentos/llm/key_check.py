@@ -103,7 +103,7 @@ def _remember(credentials: CredentialSet, evidence: Sequence[Evidence], models: 
 
 
 def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> Checked:
-    result, note = _words(attempted.evidence)
+    result, note = _result_and_note(attempted.evidence)
     if result != "valid" and attempted.detail:
         note = f"{note}: {attempted.detail}" if note else attempted.detail
     spec = credential.spec
@@ -128,7 +128,7 @@ def _is_usable(evidence: Evidence) -> bool:
             return isinstance(evidence, Succeeded | RateLimited)
 
 
-def _words(evidence: Evidence) -> tuple[str, str]:
+def _result_and_note(evidence: Evidence) -> tuple[str, str]:
     match evidence:
         case Succeeded():
             return "valid", ""

@@ -318,11 +318,11 @@ def test_without_a_time_zone_database_the_reset_is_never_early(monkeypatch: pyte
     summer = datetime(2026, 7, 1, 12, 0, tzinfo=UTC).timestamp()
     real = next_day_reset("google", summer)
     monkeypatch.setattr(quota_module, "ZoneInfo", missing)
-    quota_module._day_zone.cache_clear()
+    quota_module.day_zone.cache_clear()
     try:
         assert real <= next_day_reset("google", summer) <= real + HOUR
     finally:
-        quota_module._day_zone.cache_clear()
+        quota_module.day_zone.cache_clear()
 
 
 def test_a_spent_day_gets_a_few_probes_and_none_in_the_first_hour() -> None:
