@@ -222,7 +222,7 @@ class KeyBroker:
             marks = self._credentials.fingerprints(self._salt)
             self._memory.save(self._limits_and_calls(), marks, now=self._clock())
         except OSError as error:
-            self._emit(Warned(text=f"limits of keys cannot be remembered: {error.strerror or error}"))
+            self._emit(Warned(text=f"the limits of keys cannot be saved: {error.strerror or error}"))
             self._memory = None
 
     def _enqueue(self, call: _Call) -> None:

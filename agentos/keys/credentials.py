@@ -135,7 +135,7 @@ def add_credential(
         text = _read(path) or ""
         if any(existing.get("name") == spec.name for existing in _parse(path, text)):
             raise UsageError(
-                f"{path}: a key named {spec.name!r} exists: agentos keys rm {spec.name}, or another name"
+                f"{path}: a key named {spec.name!r} exists. Run agentos keys rm {spec.name}, or choose another name"
             )
         if use_keyring:
             assert secret is not None
@@ -156,9 +156,7 @@ def remove_credential(path: Path, name: str) -> None:
             raise UsageError(f"{path}: no such key; the file's keys: {known}")
         shortened = _without_block(text, index)
         if shortened is None or _parse(path, shortened) != entries[:index] + entries[index + 1 :]:
-            raise UsageError(
-                f"{path}: this file is laid out in a way that only you can edit safely: remove it by hand"
-            )
+            raise UsageError(f"{path}: this layout cannot be edited safely: remove the key by hand")
         write_private(path, shortened)
 
 
@@ -223,7 +221,7 @@ def _from_file(
         spec = _check_entry(entry, where)
         where = f"{where}: key {spec.name!r}"
         if spec.name in credentials:
-            raise UsageError(f"{where}: a second key of this name: give each key its own name")
+            raise UsageError(f"{where}: another key has this name: give each key its own")
         secret = _find_secret(entry, spec.name, where, environ, keyring_get)
         holder = holders.setdefault((spec.provider, secret), spec.name)
         if holder != spec.name:
@@ -241,18 +239,18 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
     unknown = sorted(str(item) for item in entry if item not in KNOWN_FIELDS)
     if unknown:
         shown = unknown[0] if _SHOWABLE_WORD.fullmatch(unknown[0]) else "one"
-        raise UsageError(f"{where}: unknown field {shown!r}; there are: {', '.join(sorted(KNOWN_FIELDS))}")
+        raise UsageError(f"{where}: unknown field {shown!r}; known fields: {', '.join(sorted(KNOWN_FIELDS))}")
     provider = entry.get("provider")
     if not isinstance(provider, str) or provider not in providers():
         shown = f" {provider!r}" if isinstance(provider, str) and _SHOWABLE_WORD.fullmatch(provider) else ""
         raise UsageError(f"{where}: unknown provider{shown}; use one of {', '.join(providers())}")
     group = entry.get("group", name)
     if not isinstance(group, str) or not _NAME.fullmatch(group):
-        raise UsageError(f"{where}: group is a name of letters, digits, '.', '_' or '-'")
+        raise UsageError(f"{where}: group must be a name of letters, digits, '.', '_' or '-'")
     for number in NUMBER_FIELDS:
         value = entry.get(number, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"{where}: {number} is a whole number of 1 or more")
+            raise UsageError(f"{where}: {number} must be a whole number, 1 or more")
     _check_secret_fields(entry, where)
     numbers = {number: entry[number] for number in NUMBER_FIELDS if number in entry}
     return KeySpec(name=name, provider=provider, group=group, **numbers)
@@ -264,9 +262,9 @@ def _check_secret_fields(entry: Mapping[str, Any], where: str) -> None:
         problem = "no secret" if not given else f"{' and '.join(given)} at once"
         raise UsageError(f'{where}: {problem}; give one of secret = "…", env = "VARIABLE", keyring = true')
     if "keyring" in given and entry["keyring"] is not True:
-        raise UsageError(f"{where}: keyring is true or absent")
+        raise UsageError(f"{where}: keyring must be true or absent")
     if "env" in given and not (isinstance(entry["env"], str) and _VARIABLE.fullmatch(entry["env"])):
-        raise UsageError(f"{where}: env names an environment variable, such as GEMINI_KEY_1")
+        raise UsageError(f"{where}: env must be the name of an environment variable, such as GEMINI_KEY_1")
 
 
 def _find_secret(
@@ -313,7 +311,7 @@ def _limited(credentials: list[Credential], environ: Mapping[str, str]) -> list[
     if not text:
         return credentials
     if not re.fullmatch(r"[0-9]{1,6}", text):
-        raise UsageError(f"{LIMIT_VARIABLE} is a number of keys, such as 2")
+        raise UsageError(f"{LIMIT_VARIABLE} must be a number of keys, such as 2")
     return credentials[: int(text)]
 
 

@@ -47,6 +47,6 @@ def selected(credentials: CredentialSet, names: Sequence[str]) -> CredentialSet:
     known = [spec.name for spec in credentials.specs]
     for name in names:
         if name not in known:
-            raise UsageError(f"No key named {name!r}. There are: {', '.join(known) or 'none'}.")
+            raise UsageError(f"No key named {name!r}. Known keys: {', '.join(known) or 'none'}.")
     chosen = tuple(c for c in credentials.credentials if not names or c.spec.name in names)
     return replace(credentials, credentials=chosen)

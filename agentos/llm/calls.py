@@ -153,7 +153,7 @@ def _structured_reply(request: Request, place: CallPlace, cancellation: Cancella
         _record(request, place, completion)
         return _to_reply(request, completion, output)
     reasons = "; ".join(str(mismatch).splitlines())
-    raise InvalidOutputError(f"{request.model} gave no valid {schema.name}, asked twice: {reasons}")
+    raise InvalidOutputError(f"{request.model} gave no valid {schema.name} in two attempts: {reasons}")
 
 
 def _asker(request: Request, place: CallPlace, schema: OutputSchema | None, cancellation: Cancellation) -> Ask:

@@ -92,7 +92,7 @@ def _killing_when(cancellation: Cancellation) -> Iterator[str]:
 def _program(request: Request) -> str:
     program = request.model.model.partition(":")[0]
     if program != "claude":
-        raise ModelNameError(f"Unknown coding CLI '{program}': cli:claude is known, or cli:claude:<model>.")
+        raise ModelNameError(f"Unknown coding CLI '{program}': use cli:claude or cli:claude:<model>.")
     return program
 
 

@@ -22,7 +22,7 @@ def refuse_unconfirmed(urls: Mapping[str, str], providers: Collection[str]) -> N
     for provider, url in urls.items():
         if provider in providers and not is_on_this_machine(url):
             raise UsageError(
-                f"{FILE_NAME} would send your {provider} keys to {url}. If you trust that place, say so: "
+                f"{FILE_NAME} would send your {provider} keys to {url}. If you trust it, confirm with: "
                 f"export {base_url_variable(provider)}={shlex.quote(url)}"
             )
 

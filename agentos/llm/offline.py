@@ -50,7 +50,9 @@ def answer(request: Request, cancellation: Cancellation) -> Completion:
     )
     if request.output_type is None:
         return _completion(request, str(value), None)
-    structured = _as_json(request.output_type, value)
+    from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
+
+    structured = OutputSchema(request.output_type).encode(value)
     return _completion(request, structured, structured)
 
 
@@ -66,13 +68,6 @@ def _plain_answer(request: OfflineRequest) -> Any:
     from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
 
     return example_value(OutputSchema(request.output_type).inner_schema, text=text)
-
-
-def _as_json(output_type: Any, value: Any) -> str:
-    """The value in the shape a real model would send it."""
-    from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
-
-    return OutputSchema(output_type).encode(value)
 
 
 def _completion(request: Request, text: str, structured: str | None) -> Completion:

@@ -47,7 +47,7 @@ class ModelName:
         known = (*providers(), CODING_CLI, *KEYLESS)
         if provider not in known:
             raise ModelNameError(
-                f"Unknown model '{text}': write provider:model with a provider of {', '.join(known)}."
+                f"Unknown model '{text}': write provider:model, with one of the providers {', '.join(known)}."
             )
         if not model and provider not in KEYLESS:
             raise ModelNameError(f"Model '{text}' names no model: write {provider}:<model>.")

@@ -93,7 +93,7 @@ def test_no_secret_no_key_and_no_such_key_are_usage_errors(
     errors = capsys.readouterr().err
     assert "No secret" in errors
     assert "No keys to check" in errors
-    assert "No key named 'alpha'. There are: none." in errors
+    assert "No key named 'alpha'. Known keys: none." in errors
 
 
 def test_check_says_what_one_call_showed_and_reset_forgets_it(

@@ -154,7 +154,7 @@ def test_keys_that_share_one_group_add_nothing_and_that_is_said(path: Path) -> N
         ('[key]\nname = "a"\n', ["[[key]]"]),
         ('key = ["SENTINEL"]\n', ["[[key]]"]),
         (f'alpha = "{SECRET}"\n', ["[[key]]"]),
-        (entry("a") + entry("a"), ["line 6", "'a'", "second key of this name"]),
+        (entry("a") + entry("a"), ["line 6", "'a'", "another key has this name"]),
         ('\n\n[[key]]\nname = "a"\nprovider = "gogle"\nsecret = "x"\n', ["line 3", "'a'", "'gogle'", "google"]),
         (f'[[key]]\nname = "a"\nprovider = "{SECRET}"\nsecret = "x"\n', ["'a'", "unknown provider;"]),
         ('[[key]]\nname = "a"\nsecret = "x"\n', ["unknown provider"]),
@@ -166,14 +166,17 @@ def test_keys_that_share_one_group_add_nothing_and_that_is_said(path: Path) -> N
         ('[[key]]\nname = "a"\nprovider = "google"\nsecret = ""\n', ["'a'", "empty"]),
         ('[[key]]\nname = "a"\nprovider = "google"\nsecret = 5\n', ["'a'"]),
         ('[[key]]\nname = "a"\nprovider = "google"\nenv = "MISSING"\n', ["'a'", "MISSING", "not set"]),
-        ('[[key]]\nname = "a"\nprovider = "google"\nenv = "SENTINEL-1"\n', ["names an environment variable"]),
+        (
+            '[[key]]\nname = "a"\nprovider = "google"\nenv = "SENTINEL-1"\n',
+            ["env must be the name of an environment variable"],
+        ),
         ('[[key]]\nname = "a"\nprovider = "google"\nkeyring = true\n', ["'a'", "keyring has no secret"]),
         ('[[key]]\nname = "a"\nprovider = "google"\nkeyring = "SENTINEL"\n', ["keyring is true"]),
         (entry(more="max_concurent = 2"), ["unknown field 'max_concurent'"]),
         (entry(more='"SENTINEL Field" = 2'), ["unknown field"]),
         (entry(more="rpm = 0"), ["rpm is a whole number"]),
         (entry(more="max_concurrent = true"), ["max_concurrent is a whole number"]),
-        (entry(more='group = "a b"'), ["group is a name"]),
+        (entry(more='group = "a b"'), ["group must be a name"]),
     ],
 )
 def test_a_mistake_names_its_place_and_its_fix(path: Path, text: str, parts: list[str]) -> None:
