@@ -45,7 +45,6 @@ class Checked:
     result: str
     """`valid`, `rate_limited`, `out_of_quota`, `rejected`, or `unknown` when the provider could not be asked."""
     is_usable: bool
-    """Serves calls now, or will when its limit ends by itself."""
     model: str
     note: str = ""
 
@@ -103,7 +102,7 @@ def _remember(credentials: CredentialSet, evidence: Sequence[Evidence], models: 
 
 
 def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> Checked:
-    result, note = _result_and_note(attempted.evidence)
+    result, note = result_and_note(attempted.evidence)
     if result != "valid" and attempted.detail:
         note = f"{note}: {attempted.detail}" if note else attempted.detail
     spec = credential.spec
@@ -112,13 +111,14 @@ def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> 
         provider=spec.provider,
         group=spec.group,
         result=result,
-        is_usable=_is_usable(attempted.evidence),
+        is_usable=is_usable(attempted.evidence),
         model=str(model),
         note=note.replace(credential.secret, "[key]"),
     )
 
 
-def _is_usable(evidence: Evidence) -> bool:
+def is_usable(evidence: Evidence) -> bool:
+    """Whether the key serves calls now, or will when its limit ends by itself."""
     match evidence:
         case QuotaSpent(never_resets=never_resets):
             return not never_resets
@@ -128,7 +128,8 @@ def _is_usable(evidence: Evidence) -> bool:
             return isinstance(evidence, Succeeded | RateLimited)
 
 
-def _result_and_note(evidence: Evidence) -> tuple[str, str]:
+def result_and_note(evidence: Evidence) -> tuple[str, str]:
+    """What `agentos keys check` calls it, and what the user should know beside."""
     match evidence:
         case Succeeded():
             return "valid", ""

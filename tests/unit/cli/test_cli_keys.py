@@ -14,7 +14,7 @@ import pytest
 from agentos import llm
 from agentos.cli.main import main
 from agentos.keys.credentials import load_credentials
-from agentos.llm.key_check import _is_usable, _words
+from agentos.llm.key_check import is_usable, result_and_note
 from agentos.llm.settings import use_base_urls
 from agentos.providers.evidence import Abandoned, Evidence, Overloaded, QuotaSpent, RequestFailed, TransportFailed
 from fakes.provider_server import Key, ProviderServer, Step
@@ -152,5 +152,5 @@ def test_a_model_without_keys_cannot_be_checked_with(
 def test_what_says_nothing_of_the_key_is_unknown() -> None:
     silent: list[Evidence] = [Overloaded(), TransportFailed(reason="reset"), RequestFailed(reason="bad"), Abandoned()]
 
-    assert [_words(evidence)[0] for evidence in silent] == ["unknown"] * 4
-    assert not any(_is_usable(evidence) for evidence in [*silent, QuotaSpent(never_resets=True)])
+    assert [result_and_note(evidence)[0] for evidence in silent] == ["unknown"] * 4
+    assert not any(is_usable(evidence) for evidence in [*silent, QuotaSpent(never_resets=True)])

@@ -354,7 +354,7 @@ def test_a_memory_that_cannot_be_written_is_said_and_stops_nothing(tmp_path: Pat
     pool.give_back(grant, RateLimited(retry_after_seconds=1.0))
     pool.broker.save()
 
-    assert len([event for event in pool.heard(Warned) if "remembered" in str(event)]) == 1
+    assert len([event for event in pool.heard(Warned) if "cannot be saved" in str(event)]) == 1
 
 
 def test_the_scarcest_model_decides_how_much_the_keys_carry() -> None:
