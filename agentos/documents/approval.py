@@ -94,7 +94,6 @@ def stamp_approval(text: str, approval: ApprovalInfo) -> str:
 
 
 def without_approval(text: str) -> str:
-    """The document without its approval block."""
     return _split(_normal(text))[0].rstrip() + "\n"
 
 
@@ -232,7 +231,6 @@ def _differences(before: dict[str, str], after: dict[str, str]) -> Iterator[str]
 
 
 def _status_span(text: str) -> tuple[int, int] | None:
-    """Where the value of a document's status stands."""
     lld = parse_lld(text)
     if lld.status is None:
         return None

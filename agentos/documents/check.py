@@ -81,9 +81,7 @@ def check_placeholders(outline: Outline, rule: str) -> Iterator[Finding]:
     """Text never filled in. A review log may quote anything, so only its template's blanks are mentioned there."""
     document = outline.document
     for section in document.sections:
-        is_log = outline.part(section) is Part.REVIEW_LOG or any(
-            outline.part(outer) is Part.REVIEW_LOG for outer in document.ancestors(section)
-        )
+        is_log = outline.is_inside(section, Part.REVIEW_LOG)
         if not is_log and not outline.is_own(section):
             continue
         heading = document.lines[section.line - 1]

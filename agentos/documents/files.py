@@ -14,8 +14,6 @@ from agentos.documents.markdown import Document, Section
 
 
 class Change(StrEnum):
-    """What happens to a file."""
-
     ADD = "Add"
     MODIFY = "Modify"
     DELETE = "Delete"

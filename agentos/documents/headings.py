@@ -61,7 +61,6 @@ _NEVER_REQUIREMENTS = frozenset({"traceability", "coverage", "matrix", "mapping"
 
 
 def part_of(heading: str) -> Part | None:
-    """The part a heading names, or None."""
     key = title_key(heading)
     padded = f" {key} "
     for part, names in _NAMES:
@@ -83,7 +82,7 @@ class Outline:
         self.own = [
             section
             for section in document.sections[first:quoted_from]
-            if not self._is_inside(section, Part.REVIEW_LOG)
+            if not self.is_inside(section, Part.REVIEW_LOG)
         ]
         self._own_indexes = {section.index for section in self.own}
 
@@ -104,7 +103,8 @@ class Outline:
         """Whether a section is the author's: neither a review log nor a quoted issue."""
         return section.index in self._own_indexes
 
-    def _is_inside(self, section: Section, part: Part) -> bool:
+    def is_inside(self, section: Section, part: Part) -> bool:
+        """Whether a section is of the part, or below one that is."""
         return self.part(section) is part or any(
             self.part(outer) is part for outer in self.document.ancestors(section)
         )

@@ -57,8 +57,6 @@ _TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """An acceptance criterion."""
-
     text: str
     is_met: bool
     line: int
@@ -66,8 +64,6 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class IssueDocument:
-    """What an issue says."""
-
     path: str | None
     title: str
     issue: int | None

@@ -47,7 +47,6 @@ class Line:
     kind: LineKind
     visible: str
     level: int = 0
-    """The heading level, for headings."""
 
     @property
     def end(self) -> int:
@@ -190,7 +189,6 @@ class _Scanner:
 
 
 def has_content(lines: Iterable[Line]) -> bool:
-    """Whether any line has text or code."""
     return any(line.kind in {LineKind.TEXT, LineKind.CODE} for line in lines)
 
 

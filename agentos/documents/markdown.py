@@ -52,8 +52,6 @@ class Document:
     text: str
     lines: tuple[Line, ...]
     front_matter: FrontMatter
-    preamble_end: int
-    """Where the first heading starts."""
     sections: tuple[Section, ...]
     """All sections in order, nested ones too."""
     unclosed_fence_line: int | None
@@ -99,7 +97,6 @@ def parse(text: str) -> Document:
         text=text,
         lines=scanned.lines,
         front_matter=_front_matter(scanned.lines),
-        preamble_end=sections[0].start if sections else len(text),
         sections=sections,
         unclosed_fence_line=scanned.unclosed_fence_line,
         unclosed_comment_line=scanned.unclosed_comment_line,
@@ -127,41 +124,29 @@ def slug(title: str) -> str:
 
 def _sections(lines: Sequence[Line], text_length: int) -> tuple[Section, ...]:
     headings = [line for line in lines if line.kind is LineKind.HEADING]
-    last_index = _last_indexes([line.level for line in headings])
-    sections: list[Section] = []
+    parents: list[int | None] = []
+    last_index = [len(headings) - 1] * len(headings)
     open_indexes: list[int] = []
-    starts = [line.start for line in headings] + [text_length]
     for index, line in enumerate(headings):
         while open_indexes and headings[open_indexes[-1]].level >= line.level:
-            open_indexes.pop()
-        sections.append(
-            Section(
-                index=index,
-                level=line.level,
-                heading=heading_text(line),
-                line=line.number,
-                start=line.start,
-                end=starts[index + 1],
-                tree_end=starts[last_index[index] + 1],
-                last_index=last_index[index],
-                parent=open_indexes[-1] if open_indexes else None,
-            )
+            last_index[open_indexes.pop()] = index - 1
+        parents.append(open_indexes[-1] if open_indexes else None)
+        open_indexes.append(index)
+    starts = [line.start for line in headings] + [text_length]
+    return tuple(
+        Section(
+            index=index,
+            level=line.level,
+            heading=heading_text(line),
+            line=line.number,
+            start=line.start,
+            end=starts[index + 1],
+            tree_end=starts[last_index[index] + 1],
+            last_index=last_index[index],
+            parent=parents[index],
         )
-        open_indexes.append(index)
-    return tuple(sections)
-
-
-def _last_indexes(levels: Sequence[int]) -> list[int]:
-    """For each heading the index of the last one below it."""
-    last = list(range(len(levels)))
-    open_indexes: list[int] = []
-    for index, level in enumerate(levels):
-        while open_indexes and levels[open_indexes[-1]] >= level:
-            last[open_indexes.pop()] = index - 1
-        open_indexes.append(index)
-    for index in open_indexes:
-        last[index] = len(levels) - 1
-    return last
+        for index, line in enumerate(headings)
+    )
 
 
 def _front_matter(lines: Sequence[Line]) -> FrontMatter:

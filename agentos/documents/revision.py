@@ -175,10 +175,8 @@ def _edit(document: Document, section: Section, new: str) -> _Edit:
 def _body(section: Section, new: str) -> str:
     """The new text without the section's own heading, should it start with that."""
     parsed = parse(new)
-    if not parsed.sections or new[: parsed.preamble_end].strip():
-        return new
-    first = parsed.sections[0]
-    if title_key(first.heading) != title_key(section.heading):
+    first = next(iter(parsed.sections), None)
+    if first is None or new[: first.start].strip() or title_key(first.heading) != title_key(section.heading):
         return new
     return new[first.start + len(_heading_source(parsed, first)) :]
 

@@ -49,16 +49,12 @@ class ReviewFinding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reviewer's answer to an open question."""
-
     question: str
     answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A whole review."""
-
     verdict: Verdict
     findings: tuple[ReviewFinding, ...] = ()
     answers: tuple[Answer, ...] = ()

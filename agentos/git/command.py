@@ -23,7 +23,6 @@ OWNER_VARIABLE: Final = "AGENTOS_GIT_WORKTREE"
 STALE_LOCK_SECONDS: Final = 1.0
 # Without /proc the owner cannot be looked for; no git of ours runs this long (see `timeout_seconds`).
 STALE_LOCK_SECONDS_WITHOUT_PROC: Final = 900.0
-_LOCK_PATIENCE_SECONDS: Final = 20.0
 _OUTPUT_LIMIT_BYTES: Final = 256 * 1024 * 1024
 _STDERR_TAIL_CHARACTERS: Final = 600
 
@@ -92,8 +91,6 @@ class GitMissingError(AgentosError):
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """What a git command answered."""
-
     exit_code: int
     stdout: str
     stderr: str
@@ -109,6 +106,7 @@ class Git:
     owned_locks: tuple[Path, ...] = ()
     """Where stale locks are ours to remove: the git directory of our own worktree, the lock of our branch."""
     timeout_seconds: float = 120.0
+    lock_patience_seconds: float = 20.0
     extra_env: Mapping[str, str] = field(default_factory=dict)
 
     def run(
@@ -124,7 +122,7 @@ class Git:
 
         Raises GitError when the exit code is not in `ok`, GitTimeoutError, GitLockedError.
         """
-        deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+        deadline = time.monotonic() + self.lock_patience_seconds
         pause_seconds = 0.02
         while True:
             result = self._run_once(arguments, stdin, network, env or {}, timeout_seconds or self.timeout_seconds)

@@ -37,8 +37,6 @@ class WouldLoseWorkError(AgentosError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a worktree's branch started."""
-
     base: str
     """As the user named it: a branch, a tag, a commit."""
     commit: str
@@ -84,7 +82,6 @@ class Created:
 
 
 def branch_of(slug: str) -> str:
-    """The branch of a workstream."""
     return f"{BRANCH_PREFIX}{sanitize_identifier(slug)}"
 
 

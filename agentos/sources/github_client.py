@@ -211,7 +211,7 @@ class GitHubClient(AbstractContextManager["GitHubClient"]):
 
     def _own_address(self, url: str) -> str:
         if urlsplit(url)[:2] != urlsplit(self.base_url)[:2]:
-            raise GitHubError(f"GitHub's list goes on at another host than {self.base_url}; not followed.")
+            raise GitHubError(f"GitHub's list continues on another host than {self.base_url}: not followed.")
         return url
 
     def _call(

@@ -480,9 +480,9 @@ def test_a_request_that_never_left_may_go_again_even_if_it_creates_something() -
 
 
 def test_the_token_is_never_in_a_repr(server: GitHubServer) -> None:
-    source = source_on(server)
+    client = GitHubClient(server.url, TOKEN)
 
-    assert TOKEN not in repr(source) + repr(source._client)
+    assert TOKEN not in repr(GitHubSource(REPO, client=client)) + repr(client)
 
 
 def test_a_token_that_does_not_fit_a_header_is_refused_unseen() -> None:

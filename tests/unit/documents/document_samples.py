@@ -47,7 +47,8 @@ class PathSet(FolderPaths):
 
 def rendered(document: Document) -> str:
     """The text that was parsed, put together from its sections."""
-    return document.text[: document.preamble_end] + "".join(map(document.own_source, document.sections))
+    first = document.sections[0].start if document.sections else len(document.text)
+    return document.text[:first] + "".join(map(document.own_source, document.sections))
 
 
 @dataclass(frozen=True)

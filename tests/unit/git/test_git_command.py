@@ -12,7 +12,6 @@ import pytest
 
 from agentos.errors import AgentosError
 from agentos.files import LockBusyError, locked
-from agentos.git import command as git_module
 from agentos.git.command import (
     OWNER_VARIABLE,
     Git,
@@ -109,12 +108,11 @@ def test_stale_lock_in_our_own_worktree_is_removed_and_the_command_goes_on(proje
     assert not lock_path.exists()
 
 
-def test_lock_that_is_not_ours_is_never_removed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_module, "_LOCK_PATIENCE_SECONDS", 0.3)
+def test_lock_that_is_not_ours_is_never_removed(project: Path) -> None:
     lock_path = project / ".git" / "index.lock"
     make_old(lock_path)
     with pytest.raises(GitLockedError, match=r"index\.lock"):
-        Git(project).run("add", "--all")
+        Git(project, lock_patience_seconds=0.3).run("add", "--all")
     assert lock_path.exists()
 
 

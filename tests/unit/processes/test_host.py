@@ -208,7 +208,7 @@ def test_a_process_that_ends_while_we_look_is_passed_over(monkeypatch: pytest.Mo
     with sleeper() as process:
         process.kill()
         process.wait()
-        monkeypatch.setattr(host, "_pids", lambda: iter([process.pid]))
+        monkeypatch.setattr(os, "listdir", lambda path: [str(process.pid)])
         assert host.processes_with("PATH", os.environ["PATH"]) == []
         assert host.children_of(os.getpid()) == []
 
