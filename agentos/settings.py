@@ -75,7 +75,7 @@ class Implementation:
     """A pattern of coverage files that the test command writes, Cobertura XML or lcov; pytest needs none."""
     base: str = "HEAD"
     commits: str = "squash"
-    """`squash` leaves one commit on the branch, `stacked` one a round."""
+    """`squash` leaves one commit on the branch, `stacked` one per round."""
     coverage_target: int = 90
     max_rounds: int = 5
     test_timeout_seconds: int = 600

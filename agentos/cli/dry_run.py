@@ -111,7 +111,7 @@ def _lines(
 def _words(entry: dict[str, Any], reason: Reason | None) -> str:
     notes = []
     if entry["done_in_run"]:
-        notes.append(f"done in run {entry['done_in_run']} already: would be left alone")
+        notes.append(f"already done in run {entry['done_in_run']}: would be skipped")
     elif entry["input_changed"]:
         notes.append("input changed since its checkpoint: would fail without --fresh")
     elif entry["resumes_after"]:

@@ -23,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "review",
         help="see what waits for a person, and answer it",
         description="Items started with --review park at their checkpoint and wait for a person. Without an answer, "
-        "shows the item's document, its findings and what it asks; an answer is stored, and the next run goes on.",
+        "shows the item's document, its findings and what it asks; an answer is stored, and the next run continues.",
     )
     parser.add_argument("item", nargs="?", metavar="ITEM", help="an item, like LLD-42 (default: list all that wait)")
     parser.add_argument("--all", action="store_true", help="list all items that wait")
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json({"item": item.label, "answer": answer})
     else:
-        say(f"{prefix_of(item.label)} {_answer_words(answer)}; it goes on with the next run: {_command(item)}")
+        say(f"{prefix_of(item.label)} {_answer_words(answer)}; to continue, run: {_command(item)}")
     return 0
 
 

@@ -118,7 +118,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     from agentos.workflows.run_request import RECORD_VARIABLE, request_for  # noqa: PLC0415  A dry run needs no engine.
 
     arguments = work.arguments
-    left_alone = [f"{len(work.skipped)} left alone: {_listed(work.skipped)}"] if work.skipped else []
+    skipped = [f"{len(work.skipped)} skipped: {_listed(work.skipped)}"] if work.skipped else []
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
     environ = {**os.environ, **recorded, **work.environment}
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
@@ -133,7 +133,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         budget_usd=arguments.budget,
         max_wait_seconds=arguments.max_wait,
         resume_command=resume_template(arguments, verb=work.resume_verb),
-        warnings=[*work.all_warnings, *left_alone],
+        warnings=[*work.all_warnings, *skipped],
         is_json=arguments.json,
     )
     return work.start(request, listener)
@@ -149,8 +149,8 @@ def say_nothing_to_do(work: Work) -> int:
         }
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        left = f": {_listed(work.skipped)}" if work.skipped else ""
-        sys.stdout.write(f"Nothing to do. {counted(len(work.skipped), work.noun)} left alone{left}\n")
+        found = f"{counted(len(work.skipped), work.noun)} skipped: {_listed(work.skipped)}"
+        sys.stdout.write(f"Nothing to do. {found if work.skipped else f'No {work.noun}s were found.'}\n")
     return ExitCode.OK
 
 

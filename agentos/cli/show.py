@@ -159,7 +159,7 @@ def _state_words(seen: Standing | None) -> str:
     if seen is None:
         return ""
     if seen.questions is not None:
-        return "awaits review" if seen.answer is None else "answered, goes on with the next run"
+        return "awaits review" if seen.answer is None else "answered, continues with the next run"
     return f"unfinished, resumes after {seen.resumes_after}" if seen.resumes_after else "unfinished"
 
 

@@ -133,7 +133,7 @@ class Execution:
     """Nodes of a subgraph may start side by side, each in its thread."""
 
     def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
-        """Run to the end or to an interrupt. `None` goes on from the last checkpoint, with an answer if given."""
+        """Run to the end or to an interrupt. `None` resumes from the last checkpoint, with an answer if given."""
         begin: Any = initial_state if answer is None else Command(resume=answer)
         compiled = self.graph
         compiled.checkpointer = saver = self.checkpoint.saver
@@ -220,7 +220,7 @@ def _refuse_lost_nodes(compiled: Any, saved: Any) -> None:
     if lost:
         raise GraphChanged(
             "the graph has changed since this item's checkpoint was made: the way to node "
-            f"{lost[0]!r}, where the item goes on, is gone. Run with --fresh to start over, or restore it to resume."
+            f"{lost[0]!r}, where the item would resume, is gone. Run with --fresh to start over, or restore it."
         )
 
 

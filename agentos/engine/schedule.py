@@ -21,7 +21,7 @@ class Ending(Enum):
     CRASHED = auto()
     """Worth another attempt if any are left; otherwise like NOT_DONE."""
     LOST = auto()
-    """Ended through no fault of its own (the engine lost its worker): goes on without using up an attempt."""
+    """Ended through no fault of its own (the engine lost its worker): resumes without using up an attempt."""
     INTERRUPTED = auto()
     """Stopped: it is left for the next run."""
 

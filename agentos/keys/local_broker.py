@@ -58,7 +58,7 @@ class LocalBroker:
             with self._changed:
                 self._broker.take(_OWNER, LeaseAsk(ticket=ticket, ask=ask))
                 answer = self._next_answer(ticket)
-                while answer is None and self._sleep(deadline):
+                while answer is None and seconds != 0 and self._sleep(deadline):
                     answer = self._next_answer(ticket)
         finally:
             self._leave(ticket)
@@ -78,7 +78,7 @@ class LocalBroker:
         deadline = time.monotonic() + seconds
         lane = (provider, model)
         with self._changed, self._broker.watching(lane):
-            while not (is_open := self._broker.is_open(lane)) and self._sleep(deadline):
+            while not (is_open := self._broker.is_open(lane)) and seconds > 0 and self._sleep(deadline):
                 pass
         with self._changed:
             self._broker.announce()
@@ -116,9 +116,7 @@ class LocalBroker:
 
     def _sleep(self, deadline: float | None) -> bool:
         """Wait for something to change; the lock is held before and after. False when there is no time left."""
-        left = LONGEST_SLEEP_SECONDS if deadline is None else deadline - time.monotonic()
-        if left <= 0:
-            return False
+        # First: that somebody waits is told however short the time is.
         self._broker.announce()
         if self._events:
             self._changed.release()
@@ -127,6 +125,9 @@ class LocalBroker:
             finally:
                 self._changed.acquire()
             return True  # Much may have changed meanwhile.
+        left = LONGEST_SLEEP_SECONDS if deadline is None else deadline - time.monotonic()
+        if left <= 0:
+            return False
         wake = self._broker.seconds_to_wake()
         self._changed.wait(min(left, LONGEST_SLEEP_SECONDS if wake is None else wake))
         return True

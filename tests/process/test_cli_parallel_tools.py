@@ -131,7 +131,7 @@ def test_060_070_100_four_tasks_at_two_one_of_them_failing(backlog: Backlog, too
     (backlog.project / "docs/issues/004-feature.md").unlink()
     again = run_tool(backlog, tool, "--all", *OFFLINE)
     assert again.code == 0
-    assert again.stdout.startswith("Nothing to do. 3 issues left alone")
+    assert again.stdout.startswith("Nothing to do. 3 issues skipped")
 
 
 def test_080_ctrl_c_ends_everything_in_time(backlog: Backlog, tool: ModuleType) -> None:

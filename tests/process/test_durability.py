@@ -335,7 +335,7 @@ def test_a_checkpoint_that_goes_on_with_a_node_that_is_gone_fails_its_item_and_i
     renamed = sandbox.run(graph="flow")
 
     assert renamed.code == 1
-    assert "the way to node 'n2', where the item goes on, is gone" in sandbox.endings()["a"]["reason"]
+    assert "the way to node 'n2', where the item would resume, is gone" in sandbox.endings()["a"]["reason"]
     assert "--fresh" in renamed.stdout
 
     flow.write_text(source)

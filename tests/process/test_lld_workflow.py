@@ -128,7 +128,7 @@ def test_approved_issues_are_left_alone_and_counted_and_changed_ones_are_pending
     assert (plan["count"], len(plan["skipped"])) == (2, 8)
     assert "already approved" in plan["skipped"][0]["reason"]
     assert second.code == 0
-    assert second.stdout.startswith("Nothing to do. 1 issue left alone: 1 (already approved")
+    assert second.stdout.startswith("Nothing to do. 1 issue skipped: 1 (already approved")
 
     issue = next(backlog.project.glob("docs/issues/01-*.md"))
     issue.write_text(issue.read_text() + "\n4. Results come in pages of ten.\n")

@@ -164,7 +164,7 @@ def open_work(project_dir: Path, settings: Settings) -> frozenset[str]:
 
 
 def without_unmet(found: Pending, still_open: Collection[str], *, named: Collection[str]) -> Pending:
-    """What can start (pure): an item that depends on open work is left alone unless that is part of the same run.
+    """What can start (pure): an item that depends on open work is skipped unless that is part of the same run.
 
     Raises UsageError for one that was asked for by name. What nothing is known about counts as merged long ago.
     """

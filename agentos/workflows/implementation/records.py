@@ -1,4 +1,4 @@
-"""What is known about implemented designs without asking git: a record an item, and the branches."""
+"""What is known about implemented designs without asking git: one record per item, and the branches."""
 
 from __future__ import annotations
 

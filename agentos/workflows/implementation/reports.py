@@ -91,7 +91,7 @@ def _decisions(state: ImplementationState, restored: int | None, commits: str) -
     if restored is not None:
         lines.append(f"Round {restored + 1} was put back as the best one")
     if state["outcome"] == IMPLEMENTED:
-        lines.append("One commit for the whole change" if commits == "squash" else "One commit a round")
+        lines.append("One commit for the whole change" if commits == "squash" else "One commit per round")
     return lines + [f"The coder: {_line(text)}" for text in state["decisions"]]
 
 

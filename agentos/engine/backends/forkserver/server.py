@@ -1,4 +1,4 @@
-"""The fork server: loads the graph once, makes one fresh process an item, and leaves nothing behind.
+"""The fork server: loads the graph once, makes one fresh process per item, and leaves nothing behind.
 
 It runs no item itself, so it always answers. Workers are its children and orphans of workers become its children: it
 sees every process of the run end, and when the coordinator's socket closes, for whatever reason, it ends them all.

@@ -50,10 +50,7 @@ def park(bench: Bench, workflow: str, item_id: str, question: Any) -> None:
 def test_a_person_decides_at_both_gates(bench: Bench, go_on: Step, capsys: pytest.CaptureFixture[str]) -> None:
     assert go_on() is None
     assert main(["review", "7", "--revise", "round the sums"]) == 0
-    assert (
-        "[LLD-7] to be revised: round the sums; it goes on with the next run: agentos lld 7"
-        in capsys.readouterr().out
-    )
+    assert "[LLD-7] to be revised: round the sums; to continue, run: agentos lld 7" in capsys.readouterr().out
     assert go_on() is None
     assert "round the sums" in waiting_items(bench.project)[0].question["document"]
     assert main(["review", "LLD-7", "--approve", "--json"]) == 0
