@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from agentos import paths
 from agentos.settings import Settings
+from agentos.workflows.registry import WORKFLOWS
 
 
 def document_paths(project_dir: Path, settings: Settings, workflow: str, item_id: str) -> tuple[Path, ...]:
     """Where an item's document may be, the likeliest first; nothing for workflows without one."""
-    documents = settings.documents
-    match workflow:
-        case "lld":
-            names = [f"{folder}/LLD-{item_id}.md" for folder in (documents.lld_dir, documents.lld_done_dir)]
-        case "issue":
-            names = [f"{documents.issues_dir}/{item_id}.md"]
-        case "implementation":
-            names = [f"{documents.reports_dir}/{item_id}/implementation-report.md"]
-        case _:
-            names = []
-    return tuple(project_dir / name for name in names)
+    places = WORKFLOWS[workflow].documents if workflow in WORKFLOWS else ()
+    values = {**asdict(settings.documents), "id": item_id}
+    return tuple(project_dir / place.format_map(values) for place in places)
 
 
 def lineage_dir(project_dir: Path, settings: Settings, label: str) -> Path:

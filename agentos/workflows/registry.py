@@ -19,17 +19,22 @@ class Workflow:
     label_prefix: str = ""
     models: tuple[str, ...] = ()
     """The models it calls, as the settings name them. Empty: only the graph knows."""
+    documents: tuple[str, ...] = ()
+    """Where an item's document may be, the likeliest first: `id` and the `[documents]` settings in braces."""
+
+
+def _registered(name: str, prefix: str, models: tuple[str, ...], *documents: str) -> Workflow:
+    return Workflow(name, f"agentos.workflows.{name}.graph:graph", prefix, models, documents)
 
 
 WORKFLOWS: dict[str, Workflow] = {
-    "lld": Workflow("lld", "agentos.workflows.lld.graph:graph", "LLD-", ("drafter", "reviewer")),
-    "issue": Workflow("issue", "agentos.workflows.issue.graph:graph", "ISSUE-", ("drafter", "reviewer")),
-    "implementation": Workflow(
-        "implementation", "agentos.workflows.implementation.graph:graph", "IMPL-", ("coder", "reviewer")
-    ),
-    "pipeline": Workflow(
-        "pipeline", "agentos.workflows.pipeline.graph:graph", "PIPE-", ("drafter", "coder", "reviewer")
-    ),
+    workflow.name: workflow
+    for workflow in (
+        _registered("lld", "LLD-", ("drafter", "reviewer"), "{lld_dir}/LLD-{id}.md", "{lld_done_dir}/LLD-{id}.md"),
+        _registered("issue", "ISSUE-", ("drafter", "reviewer"), "{issues_dir}/{id}.md"),
+        _registered("implementation", "IMPL-", ("coder", "reviewer"), "{reports_dir}/{id}/implementation-report.md"),
+        _registered("pipeline", "PIPE-", ("drafter", "coder", "reviewer")),
+    )
 }
 
 
