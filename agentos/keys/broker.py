@@ -36,7 +36,7 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
 from agentos.keys.refusals import Patience, no_key, no_money, no_patience
 from agentos.keys.waiting import WaitingNotices
-from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
+from agentos.providers.evidence import KEY_STATES, Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
 
 Answer = tuple[str, LeaseAnswer]
 """An owner, and what it is told."""
@@ -376,9 +376,8 @@ class KeyBroker:
         number, view = next(((n, v) for n, v in enumerate(views, start=1) if v.name == key_name), (0, None))
         if view is None:
             return
-        words = {RateLimited: "rate-limited", QuotaSpent: "out of quota", Rejected: "rejected"}
         seconds = 0.0 if view.until is None else round(max(0.0, view.until - now), 1)
-        reason = words[type(evidence)]
+        reason = KEY_STATES[type(evidence)].words
         self._emit(KeyCoolingDown(key_number=number, key_name=key_name, seconds=seconds, reason=reason))
 
     def _tell_of_spending(self, budget: Budget) -> None:

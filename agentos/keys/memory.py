@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.files import lock_of, locked, write_private
+from agentos.keys.quota import LimitKind
 from agentos.paths import key_limits_path
 
 MEMORY_VERSION = 1
@@ -107,7 +108,7 @@ def _checked(document: Any) -> dict[str, Any]:
 
 
 def _check_model(model: Mapping[str, Any]) -> None:
-    if "kind" in model and model["kind"] not in ("rate_limited", "out_of_quota"):
+    if "kind" in model and model["kind"] not in {kind.value for kind in LimitKind}:
         raise ValueError("kind")
     for name in ("until", "changed", "next_daily_probe", "daily_probes_left"):
         float(model.get(name, 0.0))

@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Pace, Receipt
-from agentos.providers.evidence import QuotaSpent, RateLimited
+from agentos.providers.evidence import KEY_STATES, QuotaSpent, RateLimited
 from agentos.providers.registry import providers
 
 BACKOFF_BASE_SECONDS = 2.0
@@ -27,8 +27,8 @@ FIRST_DAILY_PROBE_SECONDS = 3_600.0
 class LimitKind(Enum):
     """Why a quota is closed."""
 
-    RATE = "rate_limited"
-    QUOTA = "out_of_quota"
+    RATE = KEY_STATES[RateLimited].name
+    QUOTA = KEY_STATES[QuotaSpent].name
 
 
 @lru_cache(maxsize=8)

@@ -18,6 +18,7 @@ from agentos.llm.calls import sdk
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.types import Attempted, Message, ModelName, Request
 from agentos.providers.evidence import (
+    KEY_STATES,
     Abandoned,
     Evidence,
     Overloaded,
@@ -134,11 +135,11 @@ def result_and_note(evidence: Evidence) -> tuple[str, str]:
         case Succeeded():
             return "valid", ""
         case RateLimited(retry_after_seconds=seconds):
-            return "rate_limited", "" if seconds is None else f"back in {seconds:.0f} s"
+            return KEY_STATES[RateLimited].name, "" if seconds is None else f"back in {seconds:.0f} s"
         case QuotaSpent(reason=reason):
-            return "out_of_quota", reason
+            return KEY_STATES[QuotaSpent].name, reason
         case Rejected(reason=reason):
-            return "rejected", reason
+            return KEY_STATES[Rejected].name, reason
         case RequestFailed(status=None, reason=reason):
             return "unknown", reason
         case RequestFailed(status=status):

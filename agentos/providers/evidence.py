@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +89,18 @@ class Abandoned:
 
 
 Evidence = Succeeded | RateLimited | QuotaSpent | Rejected | Overloaded | TransportFailed | RequestFailed | Abandoned
+
+
+class KeyState(NamedTuple):
+    name: str
+    """By `agentos keys` and in the memory of limits."""
+    words: str
+    """While a run tells of it."""
+
+
+KEY_STATES: Final[dict[type[Evidence], KeyState]] = {
+    RateLimited: KeyState("rate_limited", "rate-limited"),
+    QuotaSpent: KeyState("out_of_quota", "out of quota"),
+    Rejected: KeyState("rejected", "rejected"),
+}
+"""What a key is called after such evidence."""
