@@ -59,7 +59,7 @@ def show(
         return 0
     label_prefix = workflow.label_prefix
     lines = _lines(entries, reasons, parallel, estimate, len(typical), label_prefix)
-    lines += [f"Left alone: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
+    lines += [f"Skipped: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
     lines += notes
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -30,7 +30,7 @@ def add_code_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait-for-merge",
         action="store_true",
-        help="leave a design alone until what it depends on is merged (default: build on its branch)",
+        help="skip a design until what it depends on is merged (default: build on its branch)",
     )
     add_branch_options(parser)
 

@@ -33,7 +33,7 @@ _SECTION_WORDS = {
 }
 SETTING_WORDS = {
     "sources.issues": 'a folder of Markdown files, or "github:owner/repo?label=ready"',
-    "sources.briefs": "a folder with one Markdown file a brief",
+    "sources.briefs": "a folder with one Markdown file per brief",
     "sources.briefs_done": "where a brief goes when its issue is filed",
     "documents.issues_dir": "issues written from briefs",
     "documents.lld_dir": "low-level designs",
@@ -43,7 +43,7 @@ SETTING_WORDS = {
     "models.drafter": f"writes: {', '.join(default_models())}, offline, recorded",
     "models.reviewer": "reviews; empty means the drafter",
     "models.coder": "writes tests and code; empty means the drafter",
-    "limits.parallel": "items at once without --parallel; most 10",
+    "limits.parallel": "items at once without --parallel; maximum 10",
     "limits.max_rounds": "drafts of a document before it counts as in need of revision",
     "limits.context_tokens": "how much of the code base a prompt may hold",
     "review.gate": "none, draft, verdict or all",

@@ -67,9 +67,9 @@ def _add_add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add.add_argument(
         "--max-concurrent", type=whole_number, default=1, metavar="N", help="calls at once with this key (default: 1)"
     )
-    add.add_argument("--rpm", type=whole_number, metavar="N", help="requests a minute of its group, for each model")
-    add.add_argument("--tpm", type=whole_number, metavar="N", help="tokens a minute of its group, for each model")
-    add.add_argument("--rpd", type=whole_number, metavar="N", help="requests a day of its group, for each model")
+    add.add_argument("--rpm", type=whole_number, metavar="N", help="requests per minute of its group, for each model")
+    add.add_argument("--tpm", type=whole_number, metavar="N", help="tokens per minute of its group, for each model")
+    add.add_argument("--rpd", type=whole_number, metavar="N", help="requests per day of its group, for each model")
     place = add.add_mutually_exclusive_group()
     place.add_argument("--env", metavar="VARIABLE", help="keep only the name of the variable that holds the secret")
     place.add_argument("--keyring", action="store_true", help="keep the secret in the OS keyring, not in the file")

@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help=f"files, folders or globs, ** included (default: {_DEFAULT_PLACE})"
     )
-    parser.add_argument("--json", action="store_true", help="print a list with one object a document")
+    parser.add_argument("--json", action="store_true", help="print a list with one object per document")
     parser.add_argument(
         "--type", choices=("lld", "issue"), help="what the documents are (default: their sections tell)"
     )

@@ -25,10 +25,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Items started with --review park at their checkpoint and wait for a person. Without an answer, "
         "shows the item's document, its findings and what it asks; an answer is stored, and the next run continues.",
     )
-    parser.add_argument("item", nargs="?", metavar="ITEM", help="an item, like LLD-42 (default: list all that wait)")
+    parser.add_argument(
+        "item", nargs="?", metavar="ITEM", help="an item, like LLD-42 (default: list everything that waits)"
+    )
     parser.add_argument("--all", action="store_true", help="list all items that wait")
     answer = parser.add_mutually_exclusive_group()
-    answer.add_argument("--approve", action="store_true", help="let the item go on as it is")
+    answer.add_argument("--approve", action="store_true", help="let the item continue as it is")
     answer.add_argument("--revise", metavar="TEXT", help="send the draft back, with what to change")
     answer.add_argument("--answer", metavar="JSON", help="any other answer, for graphs of your own")
     parser.add_argument("--json", action="store_true", help="print JSON")

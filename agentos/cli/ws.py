@@ -94,7 +94,9 @@ def _add_making_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     rm.add_argument("--force", action="store_true", help="also with uncommitted, unpushed or unmerged work")
     _add_json(rm)
     _add_project(rm)
-    cleanup = _verb(verbs, "cleanup", "propose workstreams that are merged, clean and nobody's", _cleanup)
+    cleanup = _verb(
+        verbs, "cleanup", "list workstreams that are merged, clean and not in use, ready to remove", _cleanup
+    )
     cleanup.add_argument("--apply", action="store_true", help="remove them (default: only say which)")
     _add_json(cleanup)
     _add_project(cleanup)

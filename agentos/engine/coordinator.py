@@ -247,7 +247,7 @@ class Coordinator:
                 input=dict(item.input),
                 checkpoint_address=self._store.checkpoint_address(item.id),
                 project_dir=str(settings.project_dir),
-                # An item that comes back, after a crash or a lost backend, goes on from where it was.
+                # An item that comes back, after a crash or a lost backend, resumes from where it was.
                 fresh=settings.fresh and item.id not in self._opened,
                 heartbeat_seconds=settings.time_limits.heartbeat_seconds,
                 stop_grace_seconds=GRACE.worker,
@@ -285,7 +285,7 @@ class Coordinator:
         if self._losses > _MOST_LOSSES:
             self.fault(f"{reason} {self._losses} times")
         else:
-            self._emit(Warned(text=f"{reason}; starting another, its items go on from their checkpoints"))
+            self._emit(Warned(text=f"{reason}; starting another, its items resume from their checkpoints"))
             self._backend.load()
 
     def loading_wrote(self, block: bytes) -> None:

@@ -304,7 +304,7 @@ def test_a_dependent_item_can_wait_for_the_merge(designs: Designs) -> None:
 
     shown = designs.command("implement", "--all", "--wait-for-merge", "--dry-run")
 
-    assert "Left alone: IMPL-6 (waits until LLD-1 is merged)" in shown.stdout
+    assert "Skipped: IMPL-6 (waits until LLD-1 is merged)" in shown.stdout
 
 
 def test_branches_are_pushed_once(designs: Designs) -> None:

@@ -59,7 +59,7 @@ def test_issues_become_designs_and_code_and_no_stage_waits_for_other_items(backl
     assert (backlog.project / "docs/lld/active/LLD-1.md").is_file()
     assert "PIPE-1  agentos/1  merges cleanly" in finished.stdout
     again = backlog.command("pipeline", "--all", "--dry-run")
-    assert "Left alone: PIPE-1 (implemented on agentos/1)" in again.stdout
+    assert "Skipped: PIPE-1 (implemented on agentos/1)" in again.stdout
 
 
 def test_a_coder_without_a_key_is_refused_before_the_design_is_paid_for(backlog: Backlog) -> None:
