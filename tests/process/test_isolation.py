@@ -114,7 +114,7 @@ def test_a_worker_is_a_fresh_process_in_a_group_of_its_own_without_a_terminal(sa
         environment = look["environment"]
         assert environment["AGENTOS_RUN_ID"] == sandbox.run_dirs()[0].name
         assert environment["AGENTOS_HOME"] == str(sandbox.home)
-        assert environment["PATH"] == os.environ["PATH"]
+        assert environment["PATH"] == sandbox.environment["PATH"]
         assert environment["GIT_TERMINAL_PROMPT"] == "0"
 
 

@@ -150,7 +150,7 @@ def test_decisions_of_the_workflow_and_of_the_coder_are_listed() -> None:
         "- Built on `agentos/3`, which it depends on and which is not merged",
         "- Scenario R2 was added to the design's: It ‹b›adds‹/b› / up",
         "- The tests were written 2 times",
-        "- One commit a round",
+        "- One commit per round",
         "- The coder: Ties go / first",
     ]
     assert "paths are in `services/api`" in text
