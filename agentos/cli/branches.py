@@ -14,7 +14,7 @@ from agentos.errors import AgentosError, UsageError
 from agentos.settings import Settings
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
-from agentos.workflows.pending import Cause, Reason
+from agentos.workflows.pending import Reason, ReasonKind
 
 if TYPE_CHECKING:
     from agentos.git.worktrees import Repository
@@ -79,7 +79,7 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
 def _titles(plan: Plan, skipped: Sequence[tuple[str, Reason]]) -> dict[str, str]:
     """Titles of a plan's items and of those left out of it because they are implemented."""
     titles = {item.id: str(item.input["title"]) for item in plan.items}
-    return titles | {item_id: f"LLD-{item_id}" for item_id, why in skipped if why.cause is Cause.IMPLEMENTED}
+    return titles | {item_id: f"LLD-{item_id}" for item_id, why in skipped if why.kind is ReasonKind.IMPLEMENTED}
 
 
 def _dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:

@@ -22,7 +22,7 @@ from agentos.cli.run_command import Work
 from agentos.engine.plan import make_plan
 from agentos.errors import UsageError
 from agentos.settings import Settings, load_settings
-from agentos.workflows.pending import Cause, Pending, Wanted
+from agentos.workflows.pending import Pending, ReasonKind, Wanted
 from agentos.workflows.registry import WORKFLOWS
 
 Find = Callable[[Path, Settings, Wanted], Pending]
@@ -102,5 +102,5 @@ def _changes(pending: Pending, label_prefix: str) -> list[str]:
     return [
         f"{label_prefix}{item_id}: {why}"
         for item_id, why in pending.reasons.items()
-        if why.cause is Cause.SOURCE_CHANGED
+        if why.kind is ReasonKind.SOURCE_CHANGED
     ]

@@ -16,7 +16,7 @@ from agentos.engine.done_notes import DoneNotes
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.records.runs import past_durations
 from agentos.text.words import duration
-from agentos.workflows.pending import Cause, Reason
+from agentos.workflows.pending import Reason, ReasonKind
 from agentos.workflows.registry import Workflow
 
 
@@ -116,7 +116,7 @@ def _words(entry: dict[str, Any], reason: Reason | None) -> str:
         notes.append("input changed since its checkpoint: would fail without --fresh")
     elif entry["resumes_after"]:
         notes.append(f"resumes after {entry['resumes_after']}")
-    if reason and not (notes and reason.cause is Cause.UNFINISHED):
+    if reason and not (notes and reason.kind is ReasonKind.UNFINISHED):
         notes.append(str(reason))
     if entry["depends_on"]:
         notes.append(f"after {', '.join(entry['depends_on'])}")

@@ -25,7 +25,7 @@ from agentos.workflows.registry import Workflow
 if TYPE_CHECKING:
     from agentos.launch import RunRequest
 
-Start = Callable[["RunRequest", Listener | None], int]
+StartRun = Callable[["RunRequest", Listener | None], int]
 
 
 def start_run(request: RunRequest, listener: Listener | None) -> int:
@@ -67,7 +67,7 @@ class Work:
     """The verb that takes named items, where this command takes none."""
     check: Callable[[], None] = _do_nothing
     """Raises before anything starts when what comes after the run could not be done."""
-    start: Start = start_run
+    start: StartRun = start_run
     close: Callable[[], None] = _do_nothing
     """The last lines and deeds, after a run that was not interrupted."""
 

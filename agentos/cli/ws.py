@@ -313,15 +313,15 @@ def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request:
 
 
 def _lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.cli import ws_leases
+    from agentos.cli import ws_reservations
 
-    return ws_leases.lease(arguments, project)
+    return ws_reservations.lease(arguments, project)
 
 
 def _release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.cli import ws_leases
+    from agentos.cli import ws_reservations
 
-    return ws_leases.release(arguments, project)
+    return ws_reservations.release(arguments, project)
 
 
 def _remove(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:

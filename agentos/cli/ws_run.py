@@ -14,7 +14,7 @@ from agentos.cli import run_command
 from agentos.cli.branches import with_branches
 from agentos.cli.resume import resume_template
 from agentos.cli.run import graph_workflow
-from agentos.cli.run_command import Start, Work
+from agentos.cli.run_command import StartRun, Work
 from agentos.cli.ws_tables import result_lines
 from agentos.engine.plan import Plan, make_plan
 from agentos.errors import ExitCode, UsageError
@@ -22,11 +22,10 @@ from agentos.events import Listener
 from agentos.outcomes import PAUSED
 from agentos.reporters.resume_line import resume_line
 from agentos.text.window import window_columns
-from agentos.workstreams import stages
 from agentos.workstreams.commands import ProjectWorkstreams, choose_able
 from agentos.workstreams.registry import this_process
 from agentos.workstreams.run import WorkstreamResult, WorkstreamRun
-from agentos.workstreams.stages import IMPLEMENTATION, Route, choose_route, find_work, graph_items
+from agentos.workstreams.stages import IMPLEMENTATION, Found, Route, choose_route, find_work, graph_items
 from agentos.workstreams.state import Active, TakeUp, Workstream
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def _work(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Se
         route = Route((IMPLEMENTATION,), route.nodes)
         # A worktree that is missing now is made again, at its usual place, before the run.
         placed = [replace(each, path=each.path or project.repository.path_for(each.slug)) for each in chosen]
-        found = stages.Work(tuple(graph_items(placed)))
+        found = Found(tuple(graph_items(placed)))
     else:
         found = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh)
     work = Work(
@@ -88,7 +87,7 @@ def _work(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Se
 
 def _starter(
     arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream], route: Route
-) -> Start:
+) -> StartRun:
     """Workstreams are there before their run begins, and change their state with it."""
 
     def start(request: RunRequest, _: Listener | None) -> int:

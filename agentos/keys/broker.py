@@ -38,7 +38,7 @@ from agentos.keys.refusals import Patience, no_key, no_money, no_patience
 from agentos.keys.waiting import WaitingNotices
 from agentos.providers.evidence import KEY_STATES, Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
 
-Answer = tuple[str, LeaseAnswer]
+Delivery = tuple[str, LeaseAnswer]
 """An owner, and what it is told."""
 
 
@@ -136,7 +136,7 @@ class KeyBroker:
                 self._budget.write_off(fence)
                 self._tell_of_spending(self._budget)
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[Delivery]:
         """Who is told what now. Each answer is given once."""
         now = self._clock()
         if self._is_waited_for and abs(now - self._file_checked_at) >= CHECK_SECONDS:
@@ -258,9 +258,9 @@ class KeyBroker:
             self._tell_of_limit(now, key_name, evidence)
             self.save()
 
-    def _fund(self, now: float) -> list[Answer]:
+    def _fund(self, now: float) -> list[Delivery]:
         """Let calls into the queue as far as the money goes; in order: no small one passes a large one."""
-        refused: list[Answer] = []
+        refused: list[Delivery] = []
         while self._unfunded:
             call, budget = self._unfunded[0], self._budget
             if budget is not None and not budget.fits(self._queued_usd() + call.estimated_usd):
@@ -282,7 +282,7 @@ class KeyBroker:
     def _queued_usd(self) -> float:
         return sum(call.estimated_usd for call in self._queued.values())
 
-    def _grant(self, grant: Grant) -> Answer:
+    def _grant(self, grant: Grant) -> Delivery:
         call = self._queued.pop(grant.ticket)
         self._held[grant.fence] = _Held(call.owner, grant.key_name)
         if self._budget is not None:
@@ -297,9 +297,9 @@ class KeyBroker:
         )
         return call.owner, LeaseGranted(ticket=call.ticket, lease=lease)
 
-    def _refuse(self, now: float) -> list[Answer]:
+    def _refuse(self, now: float) -> list[Delivery]:
         """Answer those whom no key will ever serve, or not within their patience."""
-        refused: list[Answer] = []
+        refused: list[Delivery] = []
         for lane in dict.fromkeys(call.lane for call in self._queued.values()):
             match self._pool.exhaustion(now, *lane):
                 case NoneValid(names=names):
@@ -312,7 +312,7 @@ class KeyBroker:
                     refused += self._refuse_lane(lane, error)
         return refused
 
-    def _refuse_lane(self, lane: LaneId, error: Callable[[Ask], AgentosError]) -> list[Answer]:
+    def _refuse_lane(self, lane: LaneId, error: Callable[[Ask], AgentosError]) -> list[Delivery]:
         calls = [call for call in self._queued.values() if call.lane == lane]
         self._remove(lambda call: call.lane == lane)
         self._notices.refuse()
@@ -385,5 +385,5 @@ class KeyBroker:
             self._emit(BudgetNoticed(spent_usd=budget.spent_usd, budget_usd=budget.cap_usd))
 
 
-def _refusal(call: _Call, error: AgentosError) -> Answer:
+def _refusal(call: _Call, error: AgentosError) -> Delivery:
     return call.owner, LeaseRefused(ticket=call.ticket, exit_code=int(error.exit_code), message=str(error))

@@ -11,7 +11,7 @@ from agentos.llm import pricing
 from agentos.llm.broker import current_broker
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
-from agentos.llm.retries import GiveUp, History, RetryPolicy, TryAgain, after_failure
+from agentos.llm.retries import Failures, GiveUp, RetryPolicy, TryAgain, after_failure
 from agentos.llm.types import Attempted, Completion, Request
 from agentos.providers.evidence import Abandoned, Evidence, QuotaSpent, Rejected, RequestFailed, TransportFailed
 from agentos.text.words import one_line
@@ -32,14 +32,14 @@ def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> 
     provider is tried a bounded number of times. Each lease is released exactly once, whatever happens.
     """
     broker = current_broker()
-    history = History()
+    failures = Failures()
     while True:
         cancellation.check()
         attempted = _attempt_with_lease(broker, request, attempt, cancellation)
         if attempted.completion is not None:
             return attempted.completion
-        match after_failure(attempted, history, retry_policy, random.random()):
-            case TryAgain(delay_seconds=delay_seconds, history=history):
+        match after_failure(attempted, failures, retry_policy, random.random()):
+            case TryAgain(delay_seconds=delay_seconds, failures=failures):
                 cancellation.wait(delay_seconds)
             case GiveUp(attempts=attempts):
                 raise _error(request, attempted, attempts)

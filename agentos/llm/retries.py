@@ -31,7 +31,7 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class Failures:
     """Failures of one call so far that count against its bounds."""
 
     overloads: int = 0
@@ -44,7 +44,7 @@ class TryAgain:
     """Ask for a key again after `delay_seconds`; the broker then decides how long a limited key waits."""
 
     delay_seconds: float
-    history: History
+    failures: Failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +52,25 @@ class GiveUp:
     attempts: int
 
 
-def after_failure(attempted: Attempted, history: History, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
+def after_failure(attempted: Attempted, failures: Failures, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
     """What follows an attempt without an answer. `jitter` is a random number from 0 to 1."""
     match attempted.evidence:
         case RateLimited() | QuotaSpent() | Rejected():
             # The pool knows which keys are left, and waits or refuses.
-            return TryAgain(0.0, history)
+            return TryAgain(0.0, failures)
         case Overloaded(retry_after_seconds=asked):
-            count = history.overloads + 1
+            count = failures.overloads + 1
             if count >= policy.overload_attempts:
                 return GiveUp(count)
             delay = max(backoff_seconds(count, policy, jitter), asked or 0.0)
-            return TryAgain(delay, replace(history, overloads=count))
+            return TryAgain(delay, replace(failures, overloads=count))
         case TransportFailed():
-            count = history.transports + 1
-            timeouts = history.timeouts + (1 if attempted.timed_out else 0)
+            count = failures.transports + 1
+            timeouts = failures.timeouts + (1 if attempted.timed_out else 0)
             if count >= policy.transport_attempts or timeouts >= policy.timeout_attempts:
                 return GiveUp(count)
             delay = backoff_seconds(count, policy, jitter)
-            return TryAgain(delay, replace(history, transports=count, timeouts=timeouts))
+            return TryAgain(delay, replace(failures, transports=count, timeouts=timeouts))
         case RequestFailed() | Abandoned() | Succeeded():
             return GiveUp(1)
         case _:

@@ -9,6 +9,6 @@ LIST_VARIABLE: Final = "AGENTOS_LEASED_VARIABLES"
 """Names, separated by commas, of variables that a workstream has for itself: its ports and names."""
 
 
-def leased_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+def reserved_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The variables in a worker's environment that belong to its workstream (pure)."""
     return tuple(name for name in environment.get(LIST_VARIABLE, "").split(",") if name in environment)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from agentos import outputs
 from agentos.clock import utc_now
-from agentos.sandbox.passed_on import leased_variables
+from agentos.sandbox.passed_on import reserved_variables
 from agentos.settings import Settings, worker_settings
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Lineage
@@ -44,7 +44,7 @@ class Context:
     """Whether designs that nobody approved are implemented all the same."""
     files_issues_in: str = ""
     """The GitHub repository that approved issues are filed in; empty when they are not."""
-    leased_variables: tuple[str, ...] = ()
+    reserved_variables: tuple[str, ...] = ()
     """Names of environment variables that tests get to see: the ports and names of a workstream."""
 
     def document_path(self, workflow: str, item_id: str) -> Path:
@@ -96,5 +96,5 @@ def current() -> Context:
         settings=worker_settings(project_dir, os.environ),
         allows_unapproved=os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1",
         files_issues_in=os.environ.get(REPOSITORY_VARIABLE, "") if is_filing else "",
-        leased_variables=leased_variables(os.environ),
+        reserved_variables=reserved_variables(os.environ),
     )

@@ -11,7 +11,7 @@ from agentos.engine.plan import Item
 from agentos.sources.item import SourceItem
 
 
-class Cause(Enum):
+class ReasonKind(Enum):
     """Why an item is worked on, or why it is not. The value is how it is said."""
 
     NO_APPROVED_DOCUMENT = "no approved {about}"
@@ -36,15 +36,15 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Decide by the cause; its text is for people."""
+    """Decide by its kind; the text is for people."""
 
-    cause: Cause
+    kind: ReasonKind
     about: str = ""
     further: str = ""
     """What else to say."""
 
     def __str__(self) -> str:
-        said = self.cause.value.format(about=self.about).removesuffix(": ")
+        said = self.kind.value.format(about=self.about).removesuffix(": ")
         return f"{said}; {self.further}" if self.further else said
 
 
@@ -108,11 +108,11 @@ def plan_pending(
     for item in items:
         approval = approvals.get(item.id)
         if item.state == "closed":
-            skipped.append((item.id, Reason(Cause.CLOSED)))
+            skipped.append((item.id, Reason(ReasonKind.CLOSED)))
         elif reason := _why_pending(item, approval, item.id in unfinished, document_kind):
             pending.append((item, reason))
         else:
-            skipped.append((item.id, Reason(Cause.APPROVED, approval.document if approval else "")))
+            skipped.append((item.id, Reason(ReasonKind.APPROVED, approval.document if approval else "")))
     return PendingPlan(pending=tuple(pending), skipped=tuple(skipped))
 
 
@@ -120,7 +120,7 @@ def _why_pending(
     item: SourceItem, approval: Approval | None, is_unfinished: bool, document_kind: str
 ) -> Reason | None:
     if approval is not None and approval.issue_hash != item.text_hash:
-        return Reason(Cause.SOURCE_CHANGED, document_kind, Cause.UNFINISHED.value if is_unfinished else "")
+        return Reason(ReasonKind.SOURCE_CHANGED, document_kind, ReasonKind.UNFINISHED.value if is_unfinished else "")
     if is_unfinished:
-        return Reason(Cause.UNFINISHED)
-    return Reason(Cause.NO_APPROVED_DOCUMENT, document_kind) if approval is None else None
+        return Reason(ReasonKind.UNFINISHED)
+    return Reason(ReasonKind.NO_APPROVED_DOCUMENT, document_kind) if approval is None else None

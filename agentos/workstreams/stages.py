@@ -15,7 +15,7 @@ from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids
 from agentos.workflows.implementation.pending import design_item, why_implemented
-from agentos.workflows.pending import Cause, Reason, Skipped
+from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.pipeline.pending import from_design, from_issue
 from agentos.workflows.registry import WORKFLOWS, Workflow
 from agentos.workstreams.state import Workstream
@@ -75,7 +75,7 @@ def title_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Found:
     """What there is to do for some workstreams, and for which of them there is nothing."""
 
     items: tuple[Item, ...]
@@ -85,7 +85,7 @@ class Work:
 
 def find_work(
     workstreams: Iterable[Workstream], route: Route, project_dir: Path, settings: Settings, *, fresh: bool = False
-) -> Work:
+) -> Found:
     """The items of a route. UsageError names a workstream that lacks what the route starts from."""
     items: list[Item] = []
     skipped: list[tuple[str, Reason]] = []
@@ -96,7 +96,7 @@ def find_work(
             skipped.append((workstream.slug, reason))
         else:
             items.append(found.item(route))
-    return Work(tuple(items), tuple(skipped))
+    return Found(tuple(items), tuple(skipped))
 
 
 class _Documents:
@@ -113,7 +113,7 @@ class _Documents:
         if self._design is None:
             return None
         if not route.completes:
-            return Reason(Cause.DESIGN_APPROVED, further="--fresh designs it again")
+            return Reason(ReasonKind.DESIGN_APPROVED, further="--fresh designs it again")
         where = why_implemented(self._design, self._project_dir, self._settings)
         return replace(where, further=f"`agentos ws complete {self._workstream.slug}` closes it") if where else None
 

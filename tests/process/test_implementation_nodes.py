@@ -25,7 +25,7 @@ from agentos.workflows.implementation.pending import (
     why_implemented,
 )
 from agentos.workflows.implementation.records import has_branch, read_record
-from agentos.workflows.pending import Cause, Reason, Wanted
+from agentos.workflows.pending import Reason, ReasonKind, Wanted
 from agentos.workflows.pipeline.graph import build as build_pipeline
 from agentos.workflows.pipeline.pending import find_items
 
@@ -348,7 +348,7 @@ def test_a_dependency_that_was_squashed_into_the_base_is_merged(designs: Designs
 
     assert branch.choose_base(repository, settings, ["1"]).name == "HEAD"
     design = next(item for item in read_designs(designs.project, settings) if item.id == "1")
-    assert why_implemented(design, designs.project, settings) == Reason(Cause.MERGED)
+    assert why_implemented(design, designs.project, settings) == Reason(ReasonKind.MERGED)
 
 
 def test_designs_are_found_in_order_with_dependencies_of_their_issues(designs: Designs) -> None:
@@ -405,7 +405,7 @@ def test_a_design_waits_until_what_it_depends_on_is_merged(designs: Designs) -> 
 
     pending = find_designs(designs.project, settings, Wanted(), Choices(waits_for_merge=True))
 
-    assert pending.skipped == (("6", Reason(Cause.WAITS_FOR_MERGE, "LLD-1")),)
+    assert pending.skipped == (("6", Reason(ReasonKind.WAITS_FOR_MERGE, "LLD-1")),)
     done = designs.project / "docs/lld/done/LLD-1.md"
     done.parent.mkdir(parents=True)
     (designs.project / "docs/lld/active/LLD-1.md").rename(done)
@@ -432,7 +432,7 @@ def test_the_pipeline_hands_an_approved_design_over_to_code(
     assert state["outcome"] == "implemented"
     assert "docs/lld/done/LLD-1.md" in designs.git("diff", "--name-only", "main", "agentos/1")
     again = find_items(designs.project, settings, Wanted())
-    assert again.skipped == (("1", Reason(Cause.IMPLEMENTED, "agentos/1")),)
+    assert again.skipped == (("1", Reason(ReasonKind.IMPLEMENTED, "agentos/1")),)
 
 
 def test_git_runs_without_the_users_hooks(designs: Designs) -> None:

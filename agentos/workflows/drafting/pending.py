@@ -16,7 +16,7 @@ from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
 from agentos.text.words import listed
-from agentos.workflows.pending import Approval, Cause, Pending, Reason, Wanted, plan_pending
+from agentos.workflows.pending import Approval, Pending, Reason, ReasonKind, Wanted, plan_pending
 
 _NOT_READY = "needs revision"
 """The status the issue workflow gives an issue that its review did not pass."""
@@ -52,7 +52,7 @@ def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
             path = project_dir / folder / f"LLD-{item.id}.md"
             stock.note_approval(item.id, path, f"{folder}/{path.name}")
         if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
-            stock.set_aside[item.id] = Reason(Cause.SOURCE_NOT_READY)
+            stock.set_aside[item.id] = Reason(ReasonKind.SOURCE_NOT_READY)
     return _split(stock, project_dir, wanted)
 
 
@@ -67,7 +67,7 @@ def find_briefs(project_dir: Path, settings: Settings, wanted: Wanted) -> Pendin
     if wanted.is_filing:
         # A filed brief is no longer among the active ones: whatever is there has its filing before it.
         current = [i.id for i in items if i.id in stock.approvals and stock.approvals[i.id].issue_hash == i.text_hash]
-        stock.better_reasons = dict.fromkeys(current, Reason(Cause.NOT_FILED))
+        stock.better_reasons = dict.fromkeys(current, Reason(ReasonKind.NOT_FILED))
         stock.approvals = {}
     return _split(stock, project_dir, wanted)
 
@@ -141,7 +141,7 @@ def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
     found = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
     if found is None or found.questions is None or found.answer is not None:
         return None
-    return Reason(Cause.AWAITS_REVIEW, f"{stock.label_prefix}{item.id}")
+    return Reason(ReasonKind.AWAITS_REVIEW, f"{stock.label_prefix}{item.id}")
 
 
 def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[SourceItem]:

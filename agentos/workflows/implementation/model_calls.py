@@ -43,7 +43,7 @@ class Written:
         )
 
 
-class ModelCalls:
+class NodeCalls:
     """One node's calls. `update()` is what every node that makes any adds to the state."""
 
     def __init__(self, state: ImplementationState, context: Context) -> None:

@@ -47,7 +47,7 @@ from agentos.workflows.implementation.judging import (
     module_name,
 )
 from agentos.workflows.implementation.model_calls import WORKFLOW as WORKFLOW
-from agentos.workflows.implementation.model_calls import ModelCalls
+from agentos.workflows.implementation.model_calls import NodeCalls
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree, open_worktree, slug_of
 from agentos.workflows.implementation.records import Implemented, as_text, record_path
@@ -79,7 +79,7 @@ class DesignRefused(AgentosError):
 def load(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """Refuse what nobody approved, start the item's branch, and see how the project's own tests do before."""
     approval = _approval_words(state, context)
-    calls = ModelCalls(state, context)
+    calls = NodeCalls(state, context)
     calls.record("design", state["lld_text"])
     record_path(context.project_dir, state["item_id"]).unlink(missing_ok=True)
     baseline = _start(state, context, approval)
@@ -135,7 +135,7 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
 
 def test_plan(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """A scenario for every requirement, reviewed; findings are answered in the next visit."""
-    calls = ModelCalls(state, context)
+    calls = NodeCalls(state, context)
     last = state["plan"]
     scenarios = _revised_plan(calls, last) if last.reviews else planned(parse_lld(state["lld_text"]))
     if not scenarios:
@@ -147,7 +147,7 @@ def test_plan(state: ImplementationState, context: Context) -> ImplementationUpd
     return {"plan": SuitePlan(scenarios, (*last.reviews, verdict), reviewer), **calls.update()}
 
 
-def _plan_review(calls: ModelCalls, scenarios: Sequence[PlannedScenario], reviewer: str) -> Review:
+def _plan_review(calls: NodeCalls, scenarios: Sequence[PlannedScenario], reviewer: str) -> Review:
     prompt = calls.prompt("review_plan", plan=as_data(plan_text(scenarios), "the test plan"))
     try:
         reply = calls.ask(prompt, "review_plan", model=reviewer, output_type=review_model(), plan=scenarios)
@@ -156,7 +156,7 @@ def _plan_review(calls: ModelCalls, scenarios: Sequence[PlannedScenario], review
         return unverified(str(error))
 
 
-def _revised_plan(calls: ModelCalls, last: SuitePlan) -> tuple[PlannedScenario, ...]:
+def _revised_plan(calls: NodeCalls, last: SuitePlan) -> tuple[PlannedScenario, ...]:
     findings = last.reviews[-1].findings
     words = "\n".join(f"- [{finding.tier.value}] {finding.section}: {finding.text}" for finding in findings)
     prompt = calls.prompt(
@@ -177,7 +177,7 @@ def _revised_plan(calls: ModelCalls, last: SuitePlan) -> tuple[PlannedScenario, 
 
 def scaffold_tests(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """Tests for the whole plan, written before the code and committed as the branch's first round."""
-    calls, worktree = ModelCalls(state, context), open_worktree(state, context)
+    calls, worktree = NodeCalls(state, context), open_worktree(state, context)
     plan, last, complaint = state["plan"].scenarios, state["scaffold"], state["red"].complaint
     prompt = calls.prompt(
         "tests",
@@ -247,7 +247,7 @@ def _red_complaint(verdict: RedVerdict, report: SuiteReport) -> str:
 
 def implement(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """One round of code, committed. An answer that is refused twice leaves the round as it was."""
-    calls, worktree = ModelCalls(state, context), open_worktree(state, context)
+    calls, worktree = NodeCalls(state, context), open_worktree(state, context)
     baseline, tests, green = state["baseline"], state["scaffold"].files, state["green"]
     number = len(state["rounds"]) + 1
     prompt = calls.prompt(

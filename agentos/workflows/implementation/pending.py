@@ -19,7 +19,7 @@ from agentos.sources.item import dependency_ids
 from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
 from agentos.workflows.implementation.records import branch_prefix, has_branch, read_record
-from agentos.workflows.pending import Cause, Pending, Reason, Wanted
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 WORKFLOW = "implementation"
 LABEL_PREFIX = "IMPL-"
@@ -57,8 +57,10 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
             skipped.append((design.id, why_not))
             continue
         pending.append(design)
-        reasons[design.id] = Reason(Cause.UNFINISHED if unfinished else Cause.NOT_IMPLEMENTED)
-    warnings = [f"LLD-{design_id} {why}" for design_id, why in skipped if why.cause is Cause.CHANGED_SINCE_APPROVAL]
+        reasons[design.id] = Reason(ReasonKind.UNFINISHED if unfinished else ReasonKind.NOT_IMPLEMENTED)
+    warnings = [
+        f"LLD-{design_id} {why}" for design_id, why in skipped if why.kind is ReasonKind.CHANGED_SINCE_APPROVAL
+    ]
     warnings += _unusable(project_dir, settings)
     found = Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
     return without_unmet(found, open_work(project_dir, settings), named=patterns)
@@ -146,7 +148,7 @@ def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: C
         is_designed = (project_dir / documents.lld_dir / f"LLD-{dependency}.md").is_file()
         # The finished design arrives in its done folder with the merge.
         if is_designed and not (project_dir / documents.lld_done_dir / f"LLD-{dependency}.md").is_file():
-            return Reason(Cause.WAITS_FOR_MERGE, f"LLD-{dependency}")
+            return Reason(ReasonKind.WAITS_FOR_MERGE, f"LLD-{dependency}")
     return None
 
 
@@ -184,7 +186,7 @@ def without_unmet(found: Pending, still_open: Collection[str], *, named: Collect
                 raise UsageError(
                     f"{item_id} depends on {dependency}, which is not implemented: run it first, or name both."
                 )
-            skipped.append((item_id, Reason(Cause.DEPENDENCY_OPEN, dependency)))
+            skipped.append((item_id, Reason(ReasonKind.DEPENDENCY_OPEN, dependency)))
         items = [item for item in items if item.id not in unmet]
     reasons = {item.id: found.reasons[item.id] for item in items if item.id in found.reasons}
     return replace(found, items=tuple(items), reasons=reasons, skipped=tuple(skipped))
@@ -195,19 +197,19 @@ def why_implemented(design: Item, project_dir: Path, settings: Settings) -> Reas
     text_hash = document_hash(design.input["lld_text"])
     finished = _text(project_dir / settings.documents.lld_done_dir / f"LLD-{design.id}.md")
     if finished is not None and document_hash(finished) == text_hash:
-        return Reason(Cause.MERGED)
+        return Reason(ReasonKind.MERGED)
     record = read_record(project_dir, design.id)
     if record and record.document_hash == text_hash and has_branch(project_dir, record.branch):
-        return Reason(Cause.IMPLEMENTED, record.branch)
+        return Reason(ReasonKind.IMPLEMENTED, record.branch)
     return None
 
 
 def _why_unapproved(design: Item) -> Reason | None:
     match verify_approval(design.input["lld_text"]):
         case Absent():
-            return Reason(Cause.NOT_APPROVED)
+            return Reason(ReasonKind.NOT_APPROVED)
         case Changed(what=what):
-            return Reason(Cause.CHANGED_SINCE_APPROVAL, what)
+            return Reason(ReasonKind.CHANGED_SINCE_APPROVAL, what)
     return None
 
 

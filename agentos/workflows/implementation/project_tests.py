@@ -56,7 +56,7 @@ class ProjectTests:
     def _sandbox(self) -> Sandbox:
         secrets = tuple(path for directory in self._checkout_dirs for path in directory.glob(".env*"))
         whole = self.worktree.worktree.path if self.worktree.folder else None
-        passed_on = self.context.leased_variables
+        passed_on = self.context.reserved_variables
         return Sandbox(self.worktree.path, hidden=secrets, repository_path=whole, passed_on=passed_on)
 
     def _command(self, command: str) -> SuiteReport:

@@ -16,7 +16,7 @@ from agentos.workflows.implementation.pending import (
     without_unmet,
 )
 from agentos.workflows.implementation.records import branch_prefix
-from agentos.workflows.pending import Cause, Pending, Reason, Wanted
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 
 def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
@@ -29,13 +29,13 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     reasons = dict(issues.reasons)
     skipped = []
     for item_id, reason in issues.skipped:
-        design = designs.get(item_id) if reason.cause is Cause.APPROVED else None
+        design = designs.get(item_id) if reason.kind is ReasonKind.APPROVED else None
         done = why_implemented(design, project_dir, settings) if design else reason
         if design is None or done:
             skipped.append((item_id, done or reason))
             continue
         items.append(from_design(design))
-        reasons[item_id] = Reason(Cause.DESIGNED)
+        reasons[item_id] = Reason(ReasonKind.DESIGNED)
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
     return without_unmet(found, open_work(project_dir, settings), named=wanted.patterns)

@@ -10,7 +10,7 @@ import pytest
 
 from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError
 from agentos.events import BudgetNoticed, Event, KeyCoolingDown, PoolExhausted, PoolResumed, Warned
-from agentos.keys.broker import Answer, KeyBroker
+from agentos.keys.broker import Delivery, KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import Credential, CredentialSet, fingerprint
 from agentos.keys.groups import KeySpec
@@ -75,7 +75,7 @@ class Keys:
     def refused(self) -> list[tuple[str, LeaseRefused]]:
         return [(owner, answer) for owner, answer in self._answers() if isinstance(answer, LeaseRefused)]
 
-    def _answers(self) -> list[Answer]:
+    def _answers(self) -> list[Delivery]:
         answers = self.broker.answers()
         self.broker.announce()
         return answers

@@ -12,7 +12,7 @@ import pytest
 from agentos.errors import UsageError
 from agentos.git.worktrees import Repository
 from agentos.paths import reservations_path
-from agentos.sandbox.passed_on import leased_variables
+from agentos.sandbox.passed_on import reserved_variables
 from agentos.workflows.context import current
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
@@ -115,8 +115,8 @@ def test_a_worker_knows_which_variables_are_reservations(project: Path) -> None:
     reservations.name("a", "TEST_DB")
     environment = reservations.environment("a")
     assert environment["TEST_DB"] == "test_db_a"
-    assert leased_variables(environment | {"OTHER": "x"}) == ("TEST_DB", "WEB_PORT")
-    assert leased_variables({}) == ()
+    assert reserved_variables(environment | {"OTHER": "x"}) == ("TEST_DB", "WEB_PORT")
+    assert reserved_variables({}) == ()
 
 
 @pytest.mark.parametrize("damaged", ["[1]", "{", '[{"slug": "a"}]', '{"a": 1}'])

@@ -12,7 +12,7 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.workflows.drafting.pending import find_briefs, find_llds
-from agentos.workflows.pending import Cause, Reason, Wanted
+from agentos.workflows.pending import Reason, ReasonKind, Wanted
 
 TEXT = "# Title\n\nSome words about it.\n"
 
@@ -61,10 +61,10 @@ def test_an_approved_design_counts_wherever_it_is_and_only_for_its_text(project:
     approve(project / "docs/lld/active/LLD-3.md", source="# Another text\n")
     found = find_llds(project, Settings(), Wanted())
     assert ids(found) == ["3"]
-    assert found.reasons["3"] == Reason(Cause.SOURCE_CHANGED, "LLD")
+    assert found.reasons["3"] == Reason(ReasonKind.SOURCE_CHANGED, "LLD")
     assert dict(found.skipped) == {
-        "1": Reason(Cause.APPROVED, "docs/lld/active/LLD-1.md"),
-        "2": Reason(Cause.APPROVED, "docs/lld/done/LLD-2.md"),
+        "1": Reason(ReasonKind.APPROVED, "docs/lld/active/LLD-1.md"),
+        "2": Reason(ReasonKind.APPROVED, "docs/lld/done/LLD-2.md"),
     }
     assert ids(find_llds(project, Settings(), Wanted(patterns=["1"], is_fresh=True))) == ["1"]
     assert ids(find_llds(project, Settings(), Wanted(is_fresh=True))) == ["3"]
@@ -84,13 +84,13 @@ def test_an_unfinished_checkpoint_is_pending_although_approved(project: Path) ->
     add(project, "docs/issues/1-x.md")
     approve(project / "docs/lld/active/LLD-1.md")
     store_for(project).open(ItemRef("lld", "1")).close()
-    assert find_llds(project, Settings(), Wanted()).reasons == {"1": Reason(Cause.UNFINISHED)}
+    assert find_llds(project, Settings(), Wanted()).reasons == {"1": Reason(ReasonKind.UNFINISHED)}
 
 
 def test_issues_that_need_revision_themselves_are_set_aside(project: Path) -> None:
     (project / "docs/issues/short.md").write_text("---\nid: short\nstatus: Needs revision\n---\n\n" + TEXT)
     found = find_llds(project, Settings(), Wanted())
-    assert (ids(found), found.skipped) == ([], (("short", Reason(Cause.SOURCE_NOT_READY)),))
+    assert (ids(found), found.skipped) == ([], (("short", Reason(ReasonKind.SOURCE_NOT_READY)),))
 
 
 def test_filing_takes_up_approved_briefs_too(project: Path) -> None:
@@ -99,8 +99,8 @@ def test_filing_takes_up_approved_briefs_too(project: Path) -> None:
     assert ids(find_briefs(project, Settings(), Wanted())) == ["b"]
     found = find_briefs(project, Settings(), Wanted(is_filing=True))
     assert found.reasons == {
-        "a": Reason(Cause.NOT_FILED),
-        "b": Reason(Cause.NO_APPROVED_DOCUMENT, "issue"),
+        "a": Reason(ReasonKind.NOT_FILED),
+        "b": Reason(ReasonKind.NO_APPROVED_DOCUMENT, "issue"),
     }
 
 

@@ -15,7 +15,7 @@ from agentos.errors import UsageError
 from agentos.settings import Settings, Sources
 from agentos.workflows.implementation.pending import Choices, find_conflicts, find_designs, read_designs
 from agentos.workflows.implementation.records import Implemented, as_text, record_path
-from agentos.workflows.pending import Cause, Pending, Reason, Wanted
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_only_approved_designs_are_pending_unless_others_are_named_or_allowed(pr
     found = find(project)
 
     assert ids(found) == ["1"]
-    assert found.skipped[0] == ("2", Reason(Cause.NOT_APPROVED))
-    assert found.skipped[1][1] == Reason(Cause.CHANGED_SINCE_APPROVAL, "text was added after the approval block")
+    assert found.skipped[0] == ("2", Reason(ReasonKind.NOT_APPROVED))
+    assert found.skipped[1][1] == Reason(ReasonKind.CHANGED_SINCE_APPROVAL, "text was added after the approval block")
     assert [warning.split(" (")[0] for warning in found.warnings] == ["LLD-3 changed since it was approved"]
     assert ids(find(project, "2", "LLD-3")) == ["2", "3"]
     assert ids(find(project, allows_unapproved=True)) == ["1", "2", "3"]
@@ -71,7 +71,7 @@ def test_an_implemented_design_is_pending_again_when_it_changed_or_its_branch_is
     assert ids(find(project)) == ["1"]
 
     (project / ".git/refs/heads/agentos/1").write_text("0" * 40)
-    assert find(project).skipped == (("1", Reason(Cause.IMPLEMENTED, "agentos/1")),)
+    assert find(project).skipped == (("1", Reason(ReasonKind.IMPLEMENTED, "agentos/1")),)
     assert ids(find(project, "1", fresh=True)) == ["1"]
 
     design(project, 1, more="Another text.")
@@ -82,7 +82,7 @@ def test_an_unfinished_design_goes_on_whatever_else_is_known(project: Path) -> N
     design(project, 1)
     store_for(project).open(ItemRef("implementation", "1")).close()
 
-    assert find(project).reasons == {"1": Reason(Cause.UNFINISHED)}
+    assert find(project).reasons == {"1": Reason(ReasonKind.UNFINISHED)}
 
 
 def test_files_that_are_no_designs_are_left_out_with_a_warning(project: Path) -> None:
@@ -112,7 +112,7 @@ def test_dependencies_of_issues_elsewhere_are_left_to_the_design(project: Path) 
 def test_a_design_waits_for_the_merge_of_what_is_designed(project: Path) -> None:
     design(project, 1)
     design(project, 2, more="Depends on #1, #8")
-    assert find(project, waits_for_merge=True).skipped == (("2", Reason(Cause.WAITS_FOR_MERGE, "LLD-1")),)
+    assert find(project, waits_for_merge=True).skipped == (("2", Reason(ReasonKind.WAITS_FOR_MERGE, "LLD-1")),)
     assert ids(find(project)) == ["1", "2"]
 
     done = project / "docs/lld/done/LLD-1.md"
@@ -162,10 +162,10 @@ def test_a_design_that_depends_on_open_work_is_left_alone_unless_that_runs_too(p
 
     assert ids(found) == ["4"]
     assert dict(found.skipped) == {
-        "1": Reason(Cause.NOT_APPROVED),
-        "2": Reason(Cause.DEPENDENCY_OPEN, "1"),
-        "3": Reason(Cause.DEPENDENCY_OPEN, "2"),
-        "6": Reason(Cause.DEPENDENCY_OPEN, "5"),
+        "1": Reason(ReasonKind.NOT_APPROVED),
+        "2": Reason(ReasonKind.DEPENDENCY_OPEN, "1"),
+        "3": Reason(ReasonKind.DEPENDENCY_OPEN, "2"),
+        "6": Reason(ReasonKind.DEPENDENCY_OPEN, "5"),
     }
     assert set(found.reasons) == {"4"}
     assert ids(find(project, "1", "2", "3")) == ["1", "2", "3"]
