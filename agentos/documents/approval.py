@@ -97,12 +97,6 @@ def without_approval(text: str) -> str:
     return _split(_normal(text))[0].rstrip() + "\n"
 
 
-def read_approval(text: str) -> ApprovalInfo | None:
-    """The approval a document carries, whether or not it still fits; None without a readable one."""
-    block = _split(_normal(text))[1]
-    return _read_block(block) if block else None
-
-
 def verify_approval(text: str) -> Intact | Changed | Absent:
     """Whether a document is exactly what was approved. Status and approval block count too: neither can hide text."""
     body, block = _split(_normal(text))

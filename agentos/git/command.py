@@ -72,7 +72,6 @@ class GitError(AgentosError):
     def __init__(self, command: str, cwd: Path, exit_code: int | None, stderr: str) -> None:
         self.command = command
         self.cwd = cwd
-        self.git_exit_code = exit_code
         self.stderr_tail = _joined_lines(stderr)[-_STDERR_TAIL_CHARACTERS:]
         super().__init__(f"`{command}` failed in {cwd}: {self.stderr_tail or f'exit code {exit_code}'}")
 

@@ -418,9 +418,7 @@ def _restore_link(worktree: Worktree) -> None:
     link_path = worktree.path / ".git"
     if link_path.is_dir() and not link_path.is_symlink():
         raise UsageError(f"{link_path} is a repository of its own: move it away, it hides the worktree's")
-    temporary_path = worktree.path / f".git.{uuid.uuid4().hex[:8]}"
-    temporary_path.write_text(f"gitdir: {worktree.git_dir}\n", errors="surrogateescape")
-    temporary_path.replace(link_path)
+    write_whole(link_path, os.fsencode(f"gitdir: {worktree.git_dir}\n"))
 
 
 def read_origin(worktree: Worktree) -> Origin | None:

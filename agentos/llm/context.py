@@ -50,9 +50,3 @@ def calls_made(*, workflow: str, item: str) -> dict[str, int]:
     """How many calls each node of the item has made so far: what `calls_before` wants to know after a resume."""
     with _rounds_lock:
         return {node: count for (of, whose, node), count in _rounds.items() if (of, whose) == (workflow, item)}
-
-
-def forget_rounds() -> None:
-    """Start all counts again, as in a fresh worker."""
-    with _rounds_lock:
-        _rounds.clear()

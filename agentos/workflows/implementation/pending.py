@@ -22,7 +22,6 @@ from agentos.workflows.implementation.records import branch_prefix, has_branch, 
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 WORKFLOW = "implementation"
-LABEL_PREFIX = "IMPL-"
 _NAME = re.compile(r"LLD-(?P<id>.+)\.md")
 _NUMBER_BEFORE_TITLE = re.compile(r"#?\d+\s*[-–—:.]\s*(?:Feature\s*:\s*)?", re.IGNORECASE)
 _MOST_BYTES = 2_000_000

@@ -91,11 +91,16 @@ class ImplementationInput(TypedDict):
     """What the branch has before the item's id: two projects of one repository may both have an item 7."""
 
 
+PlainRecord = dict[str, Any]
+"""What `as_plain` makes of a record. LangGraph merges states of this form."""
+
+
 def unique(known: list[str], new: list[str]) -> list[str]:
     return list(dict.fromkeys((*known, *new)))
 
 
-def last_of_each_path(known: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def last_of_each_path(known: list[PlainRecord], new: list[PlainRecord]) -> list[PlainRecord]:
+    """Deviations, in the plain form that a checkpoint holds: nodes are given the records again."""
     return list({entry["path"]: entry for entry in (*known, *new)}.values())
 
 

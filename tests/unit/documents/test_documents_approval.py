@@ -17,7 +17,6 @@ from agentos.documents.approval import (
     Intact,
     ReviewLogEntry,
     document_hash,
-    read_approval,
     stamp_approval,
     verify_approval,
     with_status,
@@ -115,16 +114,15 @@ def test_an_approval_is_bound_to_the_text_that_was_reviewed() -> None:
 
 def test_a_document_without_approval_has_none() -> None:
     assert verify_approval(lld()) == Absent()
-    assert read_approval(lld()) is None
     assert verify_approval("") == Absent()
     broken = "x\n\n<!-- agentos:approval {nonsense} -->\n<!-- agentos:approval:end -->\n"
-    assert read_approval(broken) is None
     assert isinstance(verify_approval(broken), Changed)
 
 
 def test_what_was_stamped_is_read_back() -> None:
-    read = read_approval(stamp_approval(lld(), APPROVAL))
-    assert read is not None
+    found = verify_approval(stamp_approval(lld(), APPROVAL))
+    assert isinstance(found, Intact)
+    read = found.approval
     assert (read.log, read.issue_hash, read.approved_at) == (APPROVAL.log, "sha256:1", APPROVAL.approved_at)
     assert json.loads(json.dumps(dict(read.sections)))["3. Requirements"]
 

@@ -36,7 +36,6 @@ def test_error_names_command_directory_and_gits_words(project: Path) -> None:
         Git(project).run("checkout", "no-such-branch")
     error = caught.value
     assert isinstance(error, AgentosError)
-    assert error.git_exit_code == 1
     assert "git checkout no-such-branch" in str(error)
     assert str(project) in str(error)
     assert "no-such-branch" in error.stderr_tail

@@ -15,15 +15,14 @@ from agentos.llm.in_worker import ModelCalls, preload_options
 
 
 @pytest.fixture(autouse=True)
-def _as_in_a_fresh_worker() -> Iterator[None]:
-    context.forget_rounds()
+def _keys_of_the_user_afterwards() -> Iterator[None]:
     yield
-    context.forget_rounds()
     broker.set_broker(None)
 
 
-def calls() -> WorkerExtension:
-    return ModelCalls(workflow="lld", item_id="42")
+def calls(item_id: str = "42") -> WorkerExtension:
+    """Calls are counted per item for as long as the process lives: tests that count have an item of their own."""
+    return ModelCalls(workflow="lld", item_id=item_id)
 
 
 def test_the_engine_finds_it_by_its_name() -> None:
@@ -38,27 +37,28 @@ def test_calls_lease_from_the_broker_of_the_worker_and_are_masked_by_it() -> Non
 
 
 def test_a_call_belongs_to_the_node_that_runs() -> None:
-    calls().node_starts("draft")
+    calls("place").node_starts("draft")
     place = context.next_call_place()
-    assert (place.workflow, place.item, place.node, place.round) == ("lld", "42", "draft", 1)
+    assert (place.workflow, place.item, place.node, place.round) == ("lld", "place", "draft", 1)
 
 
 def test_counts_go_on_after_a_resume() -> None:
-    before = calls()
+    before = calls("resumed")
     before.node_starts("draft")
     context.next_call_place()
     context.next_call_place()
     notes = before.notes()
     assert json.loads(notes) == {"draft": 2}
-    context.forget_rounds()
-    after = calls()
+    # As in a fresh worker.
+    context.set_call_context(workflow="lld", item="resumed", node="draft", calls_before=0)
+    after = calls("resumed")
     after.begin(object(), str, notes)  # type: ignore[arg-type]
     after.node_starts("draft")
     assert context.next_call_place().round == 3
 
 
 def test_an_item_without_calls_has_nothing_to_keep() -> None:
-    assert calls().notes() == ""
+    assert calls("silent").notes() == ""
 
 
 def test_a_stop_gives_up_calls_in_flight() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from agentos import llm
 from agentos.errors import UsageError
-from agentos.llm import context
 from agentos.llm.context import CallPlace, next_call_place
 from agentos.llm.recorded import recording_path
 
@@ -24,7 +23,8 @@ class Point:
 
 @pytest.fixture
 def tape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    context.forget_rounds()
+    for item, node in (("LLD-42", "review"), ("LLD-7", "draft")):
+        llm.set_call_context(workflow="lld", item=item, node=node, calls_before=0)
     monkeypatch.setenv("AGENTOS_RECORDED_DIR", str(tmp_path))
     return tmp_path
 
@@ -34,7 +34,7 @@ def record(tape: Path, monkeypatch: pytest.MonkeyPatch, prompts: list[str]) -> l
         patch.setenv("AGENTOS_RECORD_DIR", str(tape))
         llm.set_call_context(workflow="lld", item="LLD-42", node="review")
         texts = [llm.generate(prompt, model="offline").text for prompt in prompts]
-    context.forget_rounds()
+    llm.set_call_context(workflow="lld", item="LLD-42", node="review", calls_before=0)
     return texts
 
 
@@ -95,9 +95,9 @@ def test_replay_without_a_directory_says_which_variable_to_set(monkeypatch: pyte
 def test_a_recorded_structure_is_validated_again(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("AGENTOS_RECORD_DIR", str(tape))
-        llm.set_call_context(workflow="w", item="i", node="n")
+        llm.set_call_context(workflow="w", item="i", node="n", calls_before=0)
         llm.generate("?", model="offline", output_type=Point)
-    context.forget_rounds()
+    llm.set_call_context(workflow="w", item="i", node="n", calls_before=0)
 
     assert llm.generate("?", model="recorded", output_type=Point).output == Point(0, 0)
 
@@ -112,7 +112,7 @@ def test_names_cannot_leave_the_directory(tmp_path: Path) -> None:
 
 
 def test_threads_count_rounds_without_loss() -> None:
-    context.forget_rounds()
+    llm.set_call_context(workflow="w", item="i", node="n", calls_before=0)
 
     def count() -> None:
         llm.set_call_context(workflow="w", item="i", node="n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.documents.approval import ApprovalInfo, document_hash, read_approval, stamp_approval
+from agentos.documents.approval import ApprovalInfo, Intact, document_hash, stamp_approval, verify_approval
 from agentos.sources import SourceItem
 from agentos.sources.item import natural_key, priority_of
 from agentos.workflows.pending import Approval, PendingPlan, plan_pending
@@ -54,10 +54,10 @@ def test_an_approval_stamped_on_a_document_is_the_one_compared() -> None:
     issue = item("1", "# Issue\n\nText.\n")
     review = ApprovalInfo(approved_at="2030-01-01T00:00:00Z", drafter="d", reviewer="r", issue_hash=issue.text_hash)
     stamped = stamp_approval("# LLD\n\n## Design\n\nText.\n", review)
-    approval = read_approval(stamped)
-    assert approval is not None
+    found = verify_approval(stamped)
+    assert isinstance(found, Intact)
 
-    plan = plan_pending([issue], {"1": Approval(approval.issue_hash)}, frozenset())
+    plan = plan_pending([issue], {"1": Approval(found.approval.issue_hash)}, frozenset())
 
     assert skipped(plan) == {"1": "already approved"}
 
