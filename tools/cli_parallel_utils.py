@@ -15,6 +15,7 @@ from agentos.cli.run_command import Work
 from agentos.errors import ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted, Listener
 from agentos.keys.credentials import load_credentials
+from agentos.outcomes import Cause, item_exit_code
 from agentos.paths import find_project_dir
 from agentos.records.runs import past_durations
 from agentos.text.words import counted, duration
@@ -76,7 +77,7 @@ def execute_tasks_parallel(
 
     A plain callable runs once a task, on a thread of this process, and writes to `temporary_path(task)`: the file is
     renamed when the call returns and removed when it raises. An executor with `run_batch` gets the whole batch.
-    Returns counts, the failed with their reasons, what a stop left undone, and the exit code.
+    Returns counts, the failed with their reasons, what is left for a later run, and the exit code.
     """
     for task in tasks:
         sanitize_identifier(task["issue_id"])
@@ -112,11 +113,11 @@ class EngineBatch:
             match event:
                 case ItemStarted(item_id=item_id) if item_id in by_id:
                     by_id[item_id]["status"] = "running"
-                case ItemEnded(item_id=item_id, outcome=outcome) if item_id in by_id and outcome != "interrupted":
-                    is_failed = outcome in ("failed", "skipped")
-                    by_id[item_id]["status"] = "failed" if is_failed else "completed"
-                    left.pop(item_id, None)
-                    if is_failed:
+                case ItemEnded(item_id=item_id) if item_id in by_id:
+                    by_id[item_id]["status"] = status = _status(event)
+                    if status != "pending":
+                        left.pop(item_id, None)
+                    if status == "failed":
                         failed[item_id] = event.reason
 
         exit_code = self._start(note)
@@ -125,14 +126,20 @@ class EngineBatch:
 
 def run_work(work: Work, tasks: list[WorkflowTask]) -> int:
     """Show a command's work as tasks, or do it. Returns the exit code."""
-    flags = argparse.Namespace(parallel=work.parallel, dry_run=work.arguments.dry_run)
-    config = create_parallel_config(flags)
-    if config["dry_run"] and not work.arguments.json:
-        display_dry_run_summary(tasks, work.workflow.name)
-        sys.stdout.write("".join(f"{note}\n" for note in work.notes))
-        return ExitCode.OK
+    if work.arguments.dry_run:
+        return run_command.preview(work)
+    # The run itself warns of what is capped.
+    config = create_parallel_config(argparse.Namespace(parallel=work.parallel, dry_run=False))
     batch = EngineBatch(lambda listener: run_command.run(work, listener))
     return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
+
+
+def _status(end: ItemEnded) -> str:
+    """A task whose item another run has is as pending as one that a stop left."""
+    if end.outcome.is_left or end.cause is Cause.HELD:
+        return "pending"
+    is_failed = item_exit_code(end.outcome, end.cause) in (ExitCode.ITEM_FAILED, ExitCode.NO_USABLE_KEY)
+    return "failed" if is_failed else "completed"
 
 
 def _result(total: int, failed: dict[str, str], left: Sequence[str], exit_code: int) -> dict[str, Any]:
@@ -158,7 +165,7 @@ def display_dry_run_summary(tasks: list[WorkflowTask], workflow_name: str) -> No
     for number, task in enumerate(tasks, start=1):
         sys.stdout.write(f"  {number}. {task['issue_id']}  {task['input_path']} -> {task['output_path']}\n")
     past = past_durations(find_project_dir(Path.cwd()), workflow_name)
-    if past:
+    if tasks and past:
         work = duration(statistics.fmean(past) * len(tasks))
         sys.stdout.write(f"Estimate: about {work} of work, from {counted(len(past), 'past item')}.\n")
 

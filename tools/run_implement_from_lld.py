@@ -23,6 +23,7 @@ from agentos.workflows.pending import Wanted
 def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The flags of `agentos implement`."""
     parser = argparse.ArgumentParser(prog="run_implement_from_lld.py")
+    parser.set_defaults(script=__file__)
     add_parallel_arguments(parser)
     implement.COMMAND.add_document_options(parser)
     return parse(parser, argv)

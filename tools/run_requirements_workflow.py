@@ -33,6 +33,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--type", choices=tuple(COMMANDS), default="lld", help="what to write: issue or lld (default: lld)"
     )
+    parser.set_defaults(script=__file__)
     add_parallel_arguments(parser)
     command.add_document_options(parser)
     return parse(parser, words)

@@ -30,7 +30,7 @@ def resume_template(
     if verb:
         subcommands[-1] = verb
     names_items = verb is not None or any(getattr(arguments, name, None) for name in _NAMES)
-    start = shlex.join([*_program_words(program), *subcommands])
+    start = shlex.join([*_program_words(program, getattr(arguments, "script", None)), *subcommands])
     actions = [action for action in parser._actions if kept is None or action.dest in kept]
     # What is chosen stands first, as people type it.
     actions.sort(key=lambda action: action.dest != "all")
@@ -55,11 +55,16 @@ def _words(name: str, value: Any) -> list[str]:
     return [f"{name}={text}"] if text.startswith("-") and text != "-" else [name, text]
 
 
-def _program_words(program: str) -> Sequence[str]:
-    """How a shell finds the program: by its name, by the path it was started by, or through an interpreter."""
+def _program_words(program: str, file: str | None) -> Sequence[str]:
+    """How a shell finds the program: by its name, by the path it was started by, or through an interpreter.
+
+    `file` is the script of a program that is not installed.
+    """
     script = Path(sys.argv[0])
+    if file and not (script.exists() and script.samefile(file)):
+        return [sys.executable, str(Path(file).absolute())]  # Called from another program.
     if script.name != program and script.name != "main.py":
-        return [program]  # Called from another program.
+        return [program]
     if script.suffix == ".py":
         return sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1]
     found = shutil.which(program)

@@ -55,6 +55,38 @@ def run_tool(backlog: Backlog, tool: ModuleType, *arguments: str, **choices: Any
     return start_tool(backlog, tool, *arguments, **choices).wait(90.0)
 
 
+CALLER = """
+import json, sys
+from pathlib import Path
+
+sys.path.insert(0, TOOLS_DIR)
+import cli_parallel_utils as utils
+import run_requirements_workflow as tool
+from agentos.cli import run_command
+
+if __name__ == "__main__":
+    arguments = tool.parse_args(sys.argv[1:])
+    work = tool.COMMANDS["lld"].prepare(arguments)
+    tasks = tool.collect_pending_issues(Path("docs/issues"))
+    batch = utils.EngineBatch(lambda listener: run_command.run(work, listener))
+    result = utils.execute_tasks_parallel(tasks, utils.create_parallel_config(arguments), batch)
+    statuses = {task["issue_id"]: task["status"] for task in tasks}
+    Path("result.json").write_text(json.dumps({**result, "statuses": statuses}))
+"""
+
+
+def start_caller(backlog: Backlog, *arguments: str, **choices: Any) -> Started:
+    """A program of somebody's own that runs a batch on the engine and keeps its result."""
+    script = backlog.root / "main.py"
+    script.write_text(CALLER.replace("TOOLS_DIR", repr(str(TOOLS_DIR))))
+    return backlog.start_command(str(script), *arguments, program=Path(sys.executable), **choices)
+
+
+def result_of(backlog: Backlog) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((backlog.project / "result.json").read_text())
+    return found
+
+
 def make_tasks(utils: ModuleType, folder: Path, *ids: str) -> list[Any]:
     return [
         utils.WorkflowTask(
@@ -112,10 +144,53 @@ def test_050_a_dry_run_lists_tasks_and_executes_none(backlog: Backlog, tool: Mod
     backlog.add_issues(1, 2)
     done = run_tool(backlog, tool, "--all", "--dry-run")
     assert done.code == 0
-    assert done.lines[0] == "Dry run mode: 2 tasks of lld. Nothing is started or written."
-    assert [line.split()[1] for line in done.lines[1:3]] == ["1", "2"]
+    assert done.lines[0] == "Dry run mode: 2 items, 1 at a time. Nothing is started or written."
+    assert [line.split()[1] for line in done.lines[1:3]] == ["LLD-1", "LLD-2"]
     assert not backlog.home.exists()
     assert json.loads(run_tool(backlog, tool, "--all", "--dry-run", "--json").stdout)["count"] == 2
+
+
+def test_a_dry_run_says_what_the_command_itself_says(backlog: Backlog, tool: ModuleType) -> None:
+    backlog.add_issues(1, 2)
+    assert backlog.lld("1", *OFFLINE).code == 0
+    for more in ((), ("--json",)):
+        asked = ["--all", "--parallel", "15", "--dry-run", *more]
+        ours, commands = run_tool(backlog, tool, *asked), backlog.lld(*asked)
+        assert (ours.code, ours.stdout, ours.stderr) == (0, commands.stdout, commands.stderr)
+        assert ours.stderr == "Warning: --parallel 15 is above the maximum; using 10\n"
+
+
+def test_the_result_of_a_batch_names_what_failed(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    backlog.add_issues(2, text=lambda _n: INVALID_ISSUE)
+    assert start_caller(backlog, "--all", *OFFLINE).wait(90.0).code == 0
+    result = result_of(backlog)
+    assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (1, 1, 1, [])
+    assert result["statuses"] == {"1": "completed", "2": "failed"}
+    assert result["failed_items"]["2"]
+
+
+def test_the_result_of_a_stopped_batch_names_what_is_left_and_its_last_line_resumes_it(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2)
+    slow = {"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"}
+    started = start_caller(backlog, "--all", *OFFLINE, env=slow)
+    started.wait_for_line(">>> Executing: N1_design")
+    started.kill(signal.SIGINT)
+    stopped = started.wait()
+    result = result_of(backlog)
+    assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (130, 0, 0, ["1", "2"])
+    assert result["statuses"] == {"1": "pending", "2": "pending"}
+    assert backlog.paste(stopped).code == 0
+    assert backlog.outcomes() == {"1": "approved", "2": "approved"}
+
+
+def test_an_item_that_another_run_has_is_left_and_no_failure(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    holder = backlog.start_lld("1", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"})
+    holder.wait_for_line(">>> Executing: N1_design")
+    start_caller(backlog, "1", *OFFLINE).wait(90.0)
+    result = result_of(backlog)
+    assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (0, 0, 0, ["1"])
 
 
 def test_060_070_100_four_tasks_at_two_one_of_them_failing(backlog: Backlog, tool: ModuleType) -> None:
