@@ -142,11 +142,9 @@ def freeze(settings: Settings) -> str:
     return json.dumps(document | {"providers": {name: {"base_url": url} for name, url in urls.items()}})
 
 
-def worker_settings(project_dir: Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """In a worker, what its run was started with; elsewhere, what holds in the project now."""
-    environ = os.environ if environ is None else environ
-    frozen = environ.get(FROZEN_VARIABLE)
-    return _from_document(json.loads(frozen)) if frozen else load_settings(project_dir, environ)
+def thaw(frozen: str) -> Settings:
+    """The settings that a worker was sent."""
+    return _from_document(json.loads(frozen))
 
 
 def _read(project_dir: Path) -> dict[str, Any]:

@@ -18,6 +18,9 @@ _COORDINATOR = "COORDINATOR"
 _MOST_LEVELS = 200
 """How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
 
+ITEM_VARIABLE = "AGENTOS_ITEM_ID"
+"""In the environment of every worker: the id of its item."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:

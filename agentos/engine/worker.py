@@ -36,6 +36,7 @@ from agentos.engine.messages import (
     decode,
     encode,
 )
+from agentos.engine.plan import ITEM_VARIABLE
 from agentos.engine.worker_extension import WorkerExtension
 from agentos.errors import AgentosError, CallCancelledError
 from agentos.keys.lease_client import LeaseClient
@@ -219,7 +220,7 @@ def _prepare_process(start: StartItem) -> None:
     os.environ.update(_NOT_INTERACTIVE)
     os.environ.update(start.environment)
     os.environ["AGENTOS_WORKFLOW_DB"] = start.checkpoint_address
-    os.environ["AGENTOS_ITEM_ID"] = start.item_id
+    os.environ[ITEM_VARIABLE] = start.item_id
     os.chdir(start.project_dir)
     memory_limit = os.environ.get(MEMORY_LIMIT_VARIABLE)
     if memory_limit:

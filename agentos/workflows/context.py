@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from agentos import outputs
 from agentos.clock import utc_now
+from agentos.engine.plan import ITEM_VARIABLE
 from agentos.sandbox.passed_on import reserved_variables
-from agentos.settings import Settings, worker_settings
+from agentos.settings import FROZEN_VARIABLE, Settings, load_settings, thaw
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Lineage
 from agentos.workflows.prompts import render
@@ -93,8 +94,18 @@ def current() -> Context:
     is_filing = os.environ.get(FILE_VARIABLE) == "1"
     return Context(
         project_dir=project_dir,
-        settings=worker_settings(project_dir, os.environ),
+        settings=_settings(project_dir),
         allows_unapproved=os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1",
         files_issues_in=os.environ.get(REPOSITORY_VARIABLE, "") if is_filing else "",
         reserved_variables=reserved_variables(os.environ),
     )
+
+
+def _settings(project_dir: Path) -> Settings:
+    """A graph that somebody invokes in a process of their own has no run: there, what holds in the project now."""
+    frozen = os.environ.get(FROZEN_VARIABLE)
+    if frozen:
+        return thaw(frozen)
+    if ITEM_VARIABLE in os.environ:
+        raise RuntimeError(f"A worker without the settings of its run: {FROZEN_VARIABLE} is not set.")
+    return load_settings(project_dir)
