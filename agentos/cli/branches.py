@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentos.cli.run_command import Work
+from agentos.cli.texts import say
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
 from agentos.settings import Settings
@@ -100,7 +100,7 @@ def _close(run: CodeRun) -> None:
     """Say which items change the same file and how the branches merge, and publish them if asked to."""
     # It was said before the items' output; there it is out of sight.
     if lines := [f"Overlap: {line}" for line in run.conflicts.words(run.label_prefix)]:
-        _say(run, lines)
+        say(*lines, to_stderr=run.is_json)
     _show_branches(run)
     _publish_all(run)
 
@@ -112,7 +112,7 @@ def _show_branches(run: CodeRun) -> None:
         if record := run.record(item_id):
             by_base.setdefault(run.base(item_id), {})[item_id] = record
     for base, records in by_base.items():
-        _say(run, _merge_lines(run, base, records))
+        say(*_merge_lines(run, base, records), to_stderr=run.is_json)
 
 
 def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) -> list[str]:
@@ -161,7 +161,7 @@ def _publish_all(run: CodeRun) -> None:
             continue
         publication = publishing.Publication(item_id, record.title or title, record)
         try:
-            _say(run, _published(run, repository, publication, reports_dir))
+            say(*_published(run, repository, publication, reports_dir), to_stderr=run.is_json)
         except UsageError:
             raise
         except AgentosError as problem:
@@ -184,9 +184,3 @@ def _published(run: CodeRun, repository: Repository, publication: Publication, r
         address = publishing.open_pull_request(repository, publication, reports_dir)
         lines.append(f"  {branch} has the pull request {address}")
     return lines
-
-
-def _say(run: CodeRun, lines: list[str]) -> None:
-    stream = sys.stderr if run.is_json else sys.stdout
-    stream.write("\n".join(lines) + "\n")
-    stream.flush()

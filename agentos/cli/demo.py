@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from agentos.cli.texts import say
 from agentos.errors import AgentosError, ExitCode, UsageError
 
 _MARK = ".agentos-demo"
@@ -48,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
     project_dir = _make_project(demo_dir)
     environment = os.environ | {"AGENTOS_HOME": str(demo_dir / "home")}
     environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.3")
-    _say(f"A sample project with ten issues is in {_shown(project_dir)}. Designing them, three at a time:\n")
+    say(f"A sample project with ten issues is in {_shown(project_dir)}. Designing them, three at a time:\n")
     # Eight designs are approved and two need their authors' answers: that is what exit code 3 says.
     status = _show(_DESIGNING, project_dir, environment, expected=ExitCode.NEEDS_ATTENTION)
     if status == ExitCode.INTERRUPTED:
         return int(status)
-    _say(
+    say(
         "\nFour of the issues all the way to tested code, from recorded answers; 5 builds on 2, 6 needs two rounds:\n"
     )
     with resources.as_file(resources.files("agentos.demo").joinpath("recorded")) as recorded_dir:
@@ -61,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
         status = _show(_CODING, project_dir, environment, expected=ExitCode.OK)
     if status == ExitCode.INTERRUPTED:
         return int(status)
-    _say(_closing_lines(project_dir, demo_dir / "home"))
+    say(_closing_lines(project_dir, demo_dir / "home"))
     return 0
 
 
 def _show(command: Sequence[str], project_dir: Path, environment: dict[str, str], *, expected: ExitCode) -> ExitCode:
     """Run a command before the user's eyes. Raises AgentosError when it ends otherwise than it should."""
-    _say(f"$ cd {_shown(project_dir)} && {' '.join(command)}\n")
+    say(f"$ cd {_shown(project_dir)} && {' '.join(command)}\n")
     executable = Path(sys.executable).with_name(command[0])
     status = subprocess.run([str(executable), *command[1:]], cwd=project_dir, env=environment, check=False).returncode
     if status not in (expected, ExitCode.INTERRUPTED):
@@ -119,11 +120,6 @@ def _program(name: str) -> str:
 
 def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 _TWO_NEED_REVISION = """

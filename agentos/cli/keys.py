@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentos.cli.options import whole_number
+from agentos.cli.texts import say, say_json
+from agentos.clock import local_second
 from agentos.errors import ExitCode, UsageError
 from agentos.paths import credentials_path
 from agentos.providers.registry import providers
@@ -98,11 +99,11 @@ def _list(*, as_json: bool) -> int:
     rows = key_rows(_load(), memory)
     _warn(memory.warnings)
     if as_json:
-        _print([json.dumps([to_document(row) for row in rows], indent=1)])
+        say_json([to_document(row) for row in rows])
     elif rows:
-        _print(table_lines([_HEADINGS, *map(_cells, rows)], window_columns()))
+        say(*table_lines([_HEADINGS, *map(_cells, rows)], window_columns()))
     else:
-        _print([f"No keys yet. {_ADD_ONE}"])
+        say(f"No keys yet. {_ADD_ONE}")
     return ExitCode.OK
 
 
@@ -137,7 +138,7 @@ def _add(args: argparse.Namespace) -> int:
     secret = None if args.env else _read_secret(args.name)
     add_credential(credentials_path(), spec, secret=secret, env=args.env, use_keyring=args.keyring)
     where = "secret in the OS keyring" if args.keyring else f"secret from ${args.env}" if args.env else "mode 0600"
-    _print([f"Added {spec.name} ({spec.provider}, group {spec.group}) to {credentials_path()}, {where}."])
+    say(f"Added {spec.name} ({spec.provider}, group {spec.group}) to {credentials_path()}, {where}.")
     _load()  # For its warnings: a variable that is not set, keys that all share one group.
     return ExitCode.OK
 
@@ -158,7 +159,7 @@ def _remove(name: str) -> int:
     from agentos.keys.credentials import remove_credential
 
     remove_credential(credentials_path(), name)
-    _print([f"Removed {name} from {credentials_path()}. A secret in the OS keyring or environment stays there."])
+    say(f"Removed {name} from {credentials_path()}. A secret in the OS keyring or environment stays there.")
     return ExitCode.OK
 
 
@@ -173,10 +174,10 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
 
     checked = check_keys(credentials, models)
     if as_json:
-        _print([json.dumps([each.to_document() for each in checked], indent=1)])
+        say_json([each.to_document() for each in checked])
     else:
-        _print(table_lines([_CHECK_HEADINGS, *map(_check_cells, checked)], window_columns()))
-        _print([_check_summary(checked)])
+        say(*table_lines([_CHECK_HEADINGS, *map(_check_cells, checked)], window_columns()))
+        say(_check_summary(checked))
     return ExitCode.OK if any(each.is_usable for each in checked) else ExitCode.NO_USABLE_KEY
 
 
@@ -208,7 +209,7 @@ def _reset(name: str) -> int:
     from agentos.keys.overview import reset
 
     reset(_load(), name)
-    _print([f"{name} is tried again by the next run. A run under way keeps what it knows."])
+    say(f"{name} is tried again by the next run. A run under way keeps what it knows.")
     return ExitCode.OK
 
 
@@ -243,11 +244,4 @@ def _local_time(epoch_seconds: float | None) -> str:
     """On the user's clock; empty for no time."""
     from datetime import UTC, datetime
 
-    if epoch_seconds is None:
-        return ""
-    return datetime.fromtimestamp(epoch_seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _print(texts: Iterable[Any]) -> None:
-    sys.stdout.write("".join(f"{text}\n" for text in texts))
-    sys.stdout.flush()
+    return "" if epoch_seconds is None else local_second(datetime.fromtimestamp(epoch_seconds, UTC))

@@ -117,7 +117,7 @@ def _show(item: Waiting, *, as_json: bool) -> int:
         say(f"{prefix_of(item.label)} The reviewer's verdict: {one_line(str(question['verdict']), 40)}")
     if item.answer is not None:
         say(f"{prefix_of(item.label)} Answered already ({_answer_words(item.answer)}); a new answer replaces it.")
-    say(f'[{item.label}] Answer with: agentos review {item.label} --approve | --revise "what to change"')
+    say(f'{prefix_of(item.label)} Answer with: agentos review {item.label} --approve | --revise "what to change"')
     return 0
 
 

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentos.cli.texts import say, say_json
 from agentos.errors import ExitCode
 from agentos.text.window import window_columns
 
@@ -65,9 +64,9 @@ def _list(*, as_json: bool) -> int:
 
     runs = list_runs()
     if as_json:
-        _print([json.dumps([each.to_document() for each in runs], indent=1)])
+        say_json([each.to_document() for each in runs])
     else:
-        _print(list_lines(runs, window_columns()) if runs else [f"No runs yet under {runs_dir()}"])
+        say(*(list_lines(runs, window_columns()) if runs else [f"No runs yet under {runs_dir()}"]))
     return ExitCode.OK
 
 
@@ -84,9 +83,9 @@ def _show(run_id: str, *, as_json: bool) -> int:
         # Nothing to resume yet: the same command would only skip what this run holds.
         summary = replace(summary, resume_command="")
     if as_json:
-        _print([json.dumps({**summary.to_document(), **shown.to_document()}, indent=1)])
+        say_json({**summary.to_document(), **shown.to_document()})
     else:
-        _print(show_lines(shown, summary, window_columns()))
+        say(*show_lines(shown, summary, window_columns()))
     return ExitCode.OK
 
 
@@ -119,7 +118,7 @@ def _follow(run_id: str) -> int:
                 return ExitCode.OK
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    _print([f"{COORDINATOR} Run {run_dir.name} did not end properly: none of its processes is alive"])
+    say(f"{COORDINATOR} Run {run_dir.name} did not end properly: none of its processes is alive")
     return ExitCode.ITEM_FAILED
 
 
@@ -130,7 +129,7 @@ def _prune(*, is_dry: bool) -> int:
 
     now = datetime.now(UTC)
     run_ids = [run_dir.name for run_dir in prunable(now)] if is_dry else prune(now)
-    _print([*run_ids, f"{len(run_ids)} {'to remove' if is_dry else 'removed'}"])
+    say(*run_ids, f"{len(run_ids)} {'to remove' if is_dry else 'removed'}")
     return ExitCode.OK
 
 
@@ -155,8 +154,3 @@ class _StandardOutput:
     def write(self, data: bytes, /) -> None:
         sys.stdout.write(data.decode(errors="replace"))
         sys.stdout.flush()
-
-
-def _print(texts: Iterable[str]) -> None:
-    sys.stdout.write("".join(f"{text}\n" for text in texts))
-    sys.stdout.flush()

@@ -9,9 +9,11 @@ from typing import Any
 from agentos.text.terminal import clean_block
 
 
-def say(text: str) -> None:
-    """Text and a newline. Colours and control characters of untrusted parts must have been taken out before."""
-    sys.stdout.write(f"{text}\n")
+def say(*texts: str, to_stderr: bool = False) -> None:
+    """Each text and a newline. Colours and control characters of untrusted parts must have been taken out before."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    stream.write("".join(f"{text}\n" for text in texts))
+    stream.flush()
 
 
 def say_document(text: str) -> None:
@@ -21,4 +23,4 @@ def say_document(text: str) -> None:
 
 
 def say_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
+    say(json.dumps(value, indent=1, default=str))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from agentos.cli.options import (
     project_from,
     setting_flags,
 )
+from agentos.cli.texts import say, say_json
 from agentos.engine.limits import DEFAULT_PARALLELISM
 from agentos.errors import ExitCode
 
@@ -200,7 +201,6 @@ def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
 
 
 def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.cli.texts import say_json
     from agentos.cli.ws_tables import made_json
 
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
@@ -213,8 +213,8 @@ def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
         return ExitCode.OK
     found = " (its worktree was there already)" if made.was_there else ""
     slug = made.workstream.slug
-    _print([f"{slug}: {made.workstream.branch} in {made.workstream.path}{found}"])
-    _print(f"{slug}: {each.variable}={each.value}" for each in made.reservations)
+    say(f"{slug}: {made.workstream.branch} in {made.workstream.path}{found}")
+    say(*(f"{slug}: {each.variable}={each.value}" for each in made.reservations))
     return ExitCode.OK
 
 
@@ -232,22 +232,20 @@ def _run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
 
 def _list(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli import ws_tables
-    from agentos.cli.texts import say_json
     from agentos.text.window import window_columns
 
     overviews = project.overview(sorted(project.refreshed()))
     if arguments.json:
         say_json([ws_tables.as_json(overview) for overview in overviews])
     elif overviews:
-        _print(ws_tables.list_lines(overviews, window_columns()))
+        say(*ws_tables.list_lines(overviews, window_columns()))
     else:
-        _print(['No workstreams. `agentos ws new SLUG "text"` makes one.'])
+        say('No workstreams. `agentos ws new SLUG "text"` makes one.')
     return ExitCode.OK
 
 
 def _status(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli import ws_tables
-    from agentos.cli.texts import say_json
     from agentos.workstreams.state import select_slugs
 
     slugs = select_slugs(arguments.slugs, project.refreshed())
@@ -266,7 +264,7 @@ def _status(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
         return ExitCode.OK
     for overview in overviews:
         slug = overview.workstream.slug
-        _print(ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], reservations[slug]))
+        say(*ws_tables.status_lines(overview, histories[slug][-_SHOWN_HISTORY:], reservations[slug]))
     return ExitCode.OK
 
 
@@ -295,7 +293,6 @@ def _complete(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int
 
 
 def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request: Request) -> int:
-    from agentos.cli.texts import say_json
     from agentos.cli.ws_tables import state_json, state_words
     from agentos.errors import UsageError
     from agentos.workstreams.commands import choose_able
@@ -308,7 +305,7 @@ def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request:
     if arguments.json:
         say_json([{"slug": each.slug, **state_json(each.state)} for each in changed])
         return ExitCode.OK
-    _print(f"{each.slug}: {state_words(each.state)}" for each in changed)
+    say(*(f"{each.slug}: {state_words(each.state)}" for each in changed))
     return ExitCode.OK
 
 
@@ -334,8 +331,3 @@ def _cleanup(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli import ws_remove
 
     return ws_remove.cleanup(arguments, project)
-
-
-def _print(texts: Iterable[str]) -> None:
-    sys.stdout.write("".join(f"{text}\n" for text in texts))
-    sys.stdout.flush()

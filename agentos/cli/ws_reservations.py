@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from agentos.cli.texts import say_json
+from agentos.cli.texts import say, say_json
 from agentos.cli.ws_tables import reservation_lines
 from agentos.errors import ExitCode, UsageError
 from agentos.workstreams.commands import ProjectWorkstreams
@@ -28,9 +28,9 @@ def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     if arguments.json:
         say_json([each.as_json() for each in chosen])
     elif len(slugs) == 1:
-        _say(f"{each.variable}={each.value}" for each in chosen)
+        say(*(f"{each.variable}={each.value}" for each in chosen))
     elif chosen:
-        _say(reservation_lines(chosen))
+        say(*reservation_lines(chosen))
     else:
         sys.stderr.write("No reservations. `agentos ws lease SLUG --port WEB_PORT` takes a port.\n")
     return ExitCode.OK
@@ -46,7 +46,8 @@ def release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     if arguments.json:
         say_json([each.as_json() for each in released])
     else:
-        _say([f"{each.slug}: {each.variable} {each.value} given back" for each in released] or ["Nothing was held."])
+        given_back = [f"{each.slug}: {each.variable} {each.value} given back" for each in released]
+        say(*(given_back or ["Nothing was held."]))
     return ExitCode.OK
 
 
@@ -55,8 +56,3 @@ def _refuse_unknown(slug: str, variables: Sequence[str], held: Sequence[Reservat
     unknown = [variable for variable in variables if variable not in known]
     if unknown:
         raise UsageError(f"{slug} does not hold {', '.join(unknown)}: it holds {', '.join(known) or 'nothing'}")
-
-
-def _say(lines: Iterable[str]) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from agentos.clock import local_minute
+from agentos.clock import local_minute, stamp
 from agentos.reporters.wording import outcome_words
 from agentos.text.table import table_lines
 from agentos.text.words import duration, one_line
@@ -167,8 +167,8 @@ def as_json(overview: Overview) -> dict[str, Any]:
         "size_bytes": overview.size_bytes,
         "uncommitted": list(unsaved.uncommitted) if unsaved else [],
         "unmerged_commits": unsaved.unmerged_commits if unsaved else None,
-        "created_at": workstream.created_at.isoformat(),
-        "changed_at": workstream.changed_at.isoformat(),
+        "created_at": stamp(workstream.created_at, "microseconds"),
+        "changed_at": stamp(workstream.changed_at, "microseconds"),
         "last_event": workstream.last_event,
     }
 

@@ -101,7 +101,9 @@ class _Pause:
 
 
 @dataclass(slots=True)
-class _Lease:
+class _Granted:
+    """What the pool knows of a key that is out for a call."""
+
     key: PooledKey
     group: Group
     fence: int
@@ -133,8 +135,8 @@ class KeyPool:
         self._waiting: dict[LaneId, Lane] = {}
         self._pauses: dict[str, _Pause] = defaultdict(_Pause)
         self._waiters: dict[int, Waiter] = {}
-        self._leases: dict[int, _Lease] = {}
-        self._ended: OrderedDict[int, _Lease] = OrderedDict()
+        self._leases: dict[int, _Granted] = {}
+        self._ended: OrderedDict[int, _Granted] = OrderedDict()
         self._tickets = itertools.count(1)
         self._turn = 0
         self._newest_fence = 0
@@ -206,7 +208,7 @@ class KeyPool:
         group = self._group_of(key)
         self._quota(group, model)
         self._apply_evidence(
-            time, _Lease(key, group, self._newest_fence + 1, "", model, Receipt([time, 0.0])), evidence
+            time, _Granted(key, group, self._newest_fence + 1, "", model, Receipt([time, 0.0])), evidence
         )
         if isinstance(evidence, Succeeded):
             self._lift(time, key, only_for_good=False)
@@ -397,7 +399,7 @@ class KeyPool:
         key.used_turn = group.used_turn = self._turn
         quota = group.quotas[lane.model]
         receipt = quota.record_send(time, fence, waiter.tokens, self._day_end(lane.provider))
-        self._leases[fence] = _Lease(key, group, fence, waiter.owner, lane.model, receipt)
+        self._leases[fence] = _Granted(key, group, fence, waiter.owner, lane.model, receipt)
         return Grant(
             ticket=waiter.ticket,
             owner=waiter.owner,
@@ -414,7 +416,7 @@ class KeyPool:
         if not lane.waiters:
             del self._waiting[waiter.lane_id]
 
-    def _end_lease(self, lease: _Lease) -> None:
+    def _end_lease(self, lease: _Granted) -> None:
         del self._leases[lease.fence]
         lease.quota.end_call()
         self._ended[lease.fence] = lease
@@ -428,7 +430,7 @@ class KeyPool:
         else:
             self._group_of(key).list_if_free(key)
 
-    def _ready_groups_of(self, lease: _Lease) -> None:
+    def _ready_groups_of(self, lease: _Granted) -> None:
         """After a release: its own queue may continue, and so may others that wait for a key of the group."""
         groups = {lease.group.id: lease.group}
         if not lease.key.is_removed:
@@ -448,7 +450,7 @@ class KeyPool:
         self._quota(group, lane.model)  # The group may be new to the lane's model.
         lane.make_ready(group)
 
-    def _apply_evidence(self, time: float, lease: _Lease, evidence: Evidence) -> None:
+    def _apply_evidence(self, time: float, lease: _Granted, evidence: Evidence) -> None:
         """Learn from a call: limits are the quota's, rejection the key's, overload the provider's."""
         quota, fence, provider = lease.quota, lease.fence, lease.key.spec.provider
         match evidence:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.clock import utc_now
+from agentos.clock import stamp, utc_now
 from agentos.errors import UsageError
 from agentos.files import locked, write_whole
 from agentos.git.worktrees import Repository, branch_of
@@ -80,7 +80,7 @@ class HistoryEntry:
     def as_json(self) -> dict[str, Any]:
         return {
             "number": self.number,
-            "time": self.time.isoformat(),
+            "time": stamp(self.time, "microseconds"),
             "slug": self.slug,
             "event": self.event,
             "from": self.before,
@@ -283,8 +283,8 @@ def _workstream_record(workstream: Workstream) -> dict[str, Any]:
         "path": str(workstream.path) if workstream.path else None,
         "base": workstream.base,
         "state": _state_record(workstream.state),
-        "created_at": workstream.created_at.isoformat(),
-        "changed_at": workstream.changed_at.isoformat(),
+        "created_at": stamp(workstream.created_at, "microseconds"),
+        "changed_at": stamp(workstream.changed_at, "microseconds"),
         "last_event": workstream.last_event,
     }
 

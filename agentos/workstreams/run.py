@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentos.clock import stamp
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted
 from agentos.git.worktrees import Repository, branch_of
@@ -60,8 +61,8 @@ class WorkstreamResult:
             "slug": self.slug,
             "status": self.outcome.name,
             "exit_code": int(self.exit_code),
-            "started": self.started.isoformat() if self.started else None,
-            "ended": self.ended.isoformat() if self.ended else None,
+            "started": stamp(self.started, "microseconds") if self.started else None,
+            "ended": stamp(self.ended, "microseconds") if self.ended else None,
             "seconds": round(self.seconds, 3),
             "error": self.error,
             "log_path": str(self.log_path) if self.log_path else None,

@@ -80,7 +80,7 @@ class SqliteStore:
 
     def keep_aside(self, ref: ItemRef, kind: str) -> str:
         """The database last: a log without it would be taken for the next one's."""
-        kept = self._path(ref, f".{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+        kept = self._path(ref, f".{kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}")
         for suffix in ("-shm", _RECORD):
             self._path(ref, suffix).unlink(missing_ok=True)
         for suffix in (*_LOGS, ""):

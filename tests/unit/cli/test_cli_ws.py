@@ -9,6 +9,7 @@ import pytest
 
 from agentos.cli import ws_tables
 from agentos.cli.repl import completions
+from agentos.clock import stamp
 from agentos.errors import ExitCode
 from agentos.git.unsaved_work import UnsavedWork
 from agentos.outcomes import NEEDS_REVISION
@@ -97,7 +98,7 @@ def test_status_tells_open_work_leases_and_history() -> None:
     unsaved = UnsavedWork(("notes.txt",), 2, None, "main")
     lease = Reservation("/p", "a", "WEB_PORT", "port", "20001")
     history = [
-        {"time": NOW.isoformat(), "event": "created", "from": None, "to": "active", "detail": "do it"},
+        {"time": stamp(NOW), "event": "created", "from": None, "to": "active", "detail": "do it"},
         {"time": "damaged", "event": "start", "from": "active", "to": "running", "detail": ""},
     ]
     lines = ws_tables.status_lines(overview(unsaved=unsaved, ahead=2, behind=0), history, [lease])

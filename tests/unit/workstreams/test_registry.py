@@ -91,6 +91,18 @@ def test_history_has_every_transition_in_order(registry: Registry) -> None:
     assert registry.workstreams() == {}
 
 
+def test_times_are_written_as_everywhere_and_those_with_an_offset_are_read_too(
+    registry: Registry, project: Path
+) -> None:
+    add(registry, "a")
+    assert registry.history()[0]["time"] == "2026-01-02T03:04:05.000000Z"
+    path = registry.directory / "registry.json"
+    written = path.read_text()
+    assert written.count("03:04:05.000000Z") >= 2
+    path.write_text(written.replace("05.000000Z", "05+00:00"))
+    assert Registry(project).workstreams()["a"].created_at == NOW
+
+
 def test_failed_change_leaves_the_disk_as_it_was(registry: Registry) -> None:
     add(registry, "a")
 

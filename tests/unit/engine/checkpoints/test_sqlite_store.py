@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from agentos.clock import utc_now
 from agentos.engine.checkpoints import scratch, store_at, store_for
 from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, Standing
 from agentos.engine.checkpoints.sqlite import SqliteCheckpoint, SqliteStore, synced
@@ -84,6 +88,21 @@ def test_what_is_kept_aside_can_be_read_with_its_log(
     with closing(sqlite3.connect(kept)) as connection:
         rows = dict(connection.execute("SELECT name, value FROM agentos_item"))
     assert rows["fact"] == "only in the log"
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="needs a time zone per process")
+def test_what_is_kept_aside_is_named_by_utc(
+    store: SqliteStore, checkpoint: SqliteCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "FAR-14")
+        time.tzset()
+        before = utc_now().replace(microsecond=0)
+        name = store.keep_aside(REF, "damaged")
+    time.tzset()
+    found = re.search(r"damaged-(\d{8}-\d{6})-", name)
+    assert found
+    assert before <= datetime.strptime(f"{found[1]}+0000", "%Y%m%d-%H%M%S%z") <= utc_now()
 
 
 def test_a_record_of_an_earlier_database_is_not_taken_for_a_new_ones(
