@@ -44,7 +44,7 @@ SETTING_WORDS = {
     "models.reviewer": "reviews; empty means the drafter",
     "models.coder": "writes tests and code; empty means the drafter",
     "limits.parallel": "items at once without --parallel; maximum 10",
-    "limits.max_rounds": "drafts of a document before it counts as in need of revision",
+    "limits.max_rounds": "drafts of a document before it needs revision",
     "limits.context_tokens": "how much of the code base a prompt may hold",
     "review.gate": "none, draft, verdict or all",
     "implementation.test": "the command that runs the tests; empty means pytest",

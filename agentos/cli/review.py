@@ -10,6 +10,7 @@ from typing import Any
 from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
+from agentos.reporters.last_run import last_run
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json({"item": item.label, "answer": answer})
     else:
-        say(f"{prefix_of(item.label)} {_answer_words(answer)}; to continue, run: {_command(item)}")
+        say(f"{prefix_of(item.label)} {_answer_words(answer)}; to continue, run{_command(project_dir, item)}")
     return 0
 
 
@@ -139,7 +140,9 @@ def _answer_words(answer: Any) -> str:
     return f"{_ANSWERED[action]}: {text}" if text else _ANSWERED[action]
 
 
-def _command(item: Waiting) -> str:
-    if item.workflow not in WORKFLOWS:
-        return "agentos run as before"
-    return f"agentos {item.workflow} {item.item_id}"
+def _command(project_dir: Path, item: Waiting) -> str:
+    """What resumes the run that parked the item, as that run said it; else the plainest command for it."""
+    parked_in = last_run(project_dir, item.workflow, item.item_id)
+    if parked_in is not None and parked_in.summary.resume_command:
+        return f": {parked_in.summary.resume_command}"
+    return f": agentos {item.workflow} {item.item_id}" if item.workflow in WORKFLOWS else " the same command again"

@@ -18,17 +18,13 @@ from agentos.documents.lld import parse_lld
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.errors import UsageError
-from agentos.records.format import ItemSummary
-from agentos.records.runs import load_run, read_audit, read_summary, run_dirs
-from agentos.reporters.summary import Summary
+from agentos.reporters.last_run import LastRun, last_run
 from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Entry, Lineage
 from agentos.workflows.registry import Workflow, label_of, parse_label
-
-_MOST_RUNS = 100
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,7 +55,7 @@ class _Item:
     findings: tuple[Finding, ...]
     entries: tuple[Entry, ...]
     lineage_dir: Path
-    last: tuple[Path, ItemSummary] | None
+    last: LastRun | None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,7 +97,7 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
     entries = lineage.entries()
     drafts = lineage.entries("draft")
     text = path.read_text(encoding="utf-8", errors="replace") if path else drafts[-1].read() if drafts else ""
-    last = _last_run(project_dir, workflow.name, item_id)
+    last = last_run(project_dir, workflow.name, item_id)
     state = _state_words(store_for(project_dir).peek(ItemRef(workflow.name, item_id)))
     label = label_of(workflow.name, item_id)
     if not text and not entries and last is None and not state:
@@ -118,24 +114,6 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
         lineage_dir=lineage.directory,
         last=last,
     )
-
-
-def _last_run(project_dir: Path, workflow: str, item_id: str) -> tuple[Path, ItemSummary] | None:
-    """The newest run in which the item ended somehow."""
-    for run_dir in run_dirs()[:_MOST_RUNS]:
-        known = load_run(run_dir)
-        if known.workflow != workflow or known.project_dir != str(project_dir):
-            continue
-        summary = read_summary(run_dir)
-        if summary is None:
-            so_far = Summary()
-            for stamped in read_audit(run_dir, kinds=("run_started", "item_ended")):
-                so_far.add(stamped)
-            summary = so_far.result()
-        found = next((item for item in summary.items if item.id == item_id), None)
-        if found is not None:
-            return run_dir, found
-    return None
 
 
 def _findings(workflow: str, text: str, project_dir: Path) -> tuple[Finding, ...]:
@@ -170,7 +148,7 @@ def _lines(item: _Item) -> list[str]:
         "approval": item.approval,
         "state": item.state,
         "last run": _last_run_words(item),
-        "log": str(item.last[0] / item.last[1].log) if item.last and item.last[1].log else "",
+        "log": str(item.last.run_dir / item.last.item.log) if item.last and item.last.item.log else "",
         "history": f"{item.lineage_dir} ({len(item.entries)} entries)" if item.entries else "",
     }
     lines += [f"  {name + ':':<10}{one_line(text)}" for name, text in facts.items() if text]
@@ -182,7 +160,7 @@ def _lines(item: _Item) -> list[str]:
 def _last_run_words(item: _Item) -> str:
     if item.last is None:
         return ""
-    run_dir, summary = item.last
+    run_dir, summary = item.last.run_dir, item.last.item
     reason = f": {summary.reason}" if summary.reason else ""
     return f"{run_dir.name}, {outcome_words(summary.outcome)}{reason}"
 
@@ -200,10 +178,10 @@ def _document(item: _Item) -> dict[str, Any]:
         ],
         "lineage": [{"number": e.number, "kind": e.kind, "path": str(e.path)} for e in item.entries],
         "last_run": {
-            "run": last[0].name,
-            "outcome": last[1].outcome.name,
-            "reason": last[1].reason,
-            "log": str(last[0] / last[1].log) if last[1].log else None,
+            "run": last.run_dir.name,
+            "outcome": last.item.outcome.name,
+            "reason": last.item.reason,
+            "log": str(last.run_dir / last.item.log) if last.item.log else None,
         }
         if last
         else None,

@@ -66,7 +66,8 @@ def test_review_lists_and_shows_what_waits(story: Story) -> None:
     assert story.listed.lines == ["LLD-1  draft gate, round 1: waits", "LLD-2  draft gate, round 1: waits"]
     assert story.shown.lines[0] == "# 1 - Feature: Add feature number 1"
     assert story.shown.lines[-1].startswith("[LLD-1] Answer with: agentos review LLD-1")
-    assert story.answered.stdout.startswith(f"[LLD-1] to be revised: {WISH}; to continue, run: ")
+    resume = next(line for line in story.parked.lines if "Then resume with: " in line).partition("with: ")[2]
+    assert story.answered.lines == [f"[LLD-1] to be revised: {WISH}; to continue, run: {resume}"]
 
 
 def test_a_wish_leads_to_a_new_draft_with_the_wish_in_the_prompt(story: Story) -> None:

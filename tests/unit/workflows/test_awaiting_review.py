@@ -111,7 +111,7 @@ def test_graphs_of_ones_own_ask_anything_and_take_any_answer(
     assert main(["review", "a1"]) == 0
     assert '["Which colour?"]' in capsys.readouterr().out
     assert main(["review", "a1", "--answer", '"green"']) == 0
-    assert "agentos run as before" in capsys.readouterr().out
+    assert "to continue, run the same command again" in capsys.readouterr().out
     assert waiting_items(bench.project)[0].answer == "green"
     assert main(["review", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["workflow"] == "flows-mine"
