@@ -25,7 +25,7 @@ from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan, input_hash
 from agentos.engine.run_settings import RunSettings
-from agentos.engine.signals import signals_handled
+from agentos.engine.signals import signals_handled, stops_deferred
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, Stamped, Warned
 from agentos.keys.broker import KeyBroker
@@ -199,7 +199,7 @@ def _interrupt(_number: int) -> NoReturn:
 
 def _make_run_dir(cleanup: ExitStack, is_used: Callable[[], bool]) -> Path:
     """The run's folder, held as alive. A run that never began leaves none behind."""
-    with _records_kept():
+    with _records_kept(), stops_deferred():
         run_dir = create_run_dir(datetime.now(UTC))
         cleanup.callback(_remove_unless, is_used, run_dir)
         cleanup.callback(os.close, hold_run_lock(run_dir))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentos.reporters.resume_line import BUDGET, IDS, plain_number
+from agentos.reporters.resume_line import BUDGET, IDS, plain_number, without_places
 
 _NEVER_AGAIN = ("fresh", "dry_run")
 """What would start over, or start nothing."""
@@ -25,12 +25,15 @@ def resume_template(
     Ids are named where they were named. With a `verb`, that one takes the place of a command for all items, and ids
     are always named. With `kept`, no other option goes along.
     """
+    if getattr(arguments, "items", None) == "-":
+        return ""  # What came through standard input is gone: no line could bring it back.
     parser: argparse.ArgumentParser = arguments.parser
     program, *subcommands = parser.prog.split()
     if verb:
         subcommands[-1] = verb
     names_items = verb is not None or any(getattr(arguments, name, None) for name in _NAMES)
-    start = shlex.join([*_program_words(program, getattr(arguments, "script", None)), *subcommands])
+    program_words = _program_words(program, getattr(arguments, "script", None))
+    start = without_places(shlex.join([*program_words, *subcommands]))
     actions = [action for action in parser._actions if kept is None or action.dest in kept]
     # What is chosen stands first, as people type it.
     actions.sort(key=lambda action: action.dest != "all")
@@ -47,7 +50,8 @@ def _option_text(action: argparse.Action, arguments: argparse.Namespace) -> str:
         return name
     if action.dest == "budget":
         return f"{name} {BUDGET}"
-    return shlex.join(word for each in (value if isinstance(value, list) else [value]) for word in _words(name, each))
+    values = value if isinstance(value, list) else [value]
+    return without_places(shlex.join(word for each in values for word in _words(name, each)))
 
 
 def _words(name: str, value: Any) -> list[str]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.files import write_whole
 from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import done_notes_dir
+
+_FORGOTTEN = ".forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +33,13 @@ class DoneNotes:
     def mark_done(self, item_id: str, done: Done) -> None:
         """So that the same command, after a stop, does not do the item again."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._finish_forgetting()
         self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome.name, done.run_id]))
 
     def done(self, item_id: str, input_hash: str) -> Done | None:
         """How the item was done with this very input, if it was."""
+        if any(item_id in forgotten for forgotten in self._forgotten().values()):
+            return None
         try:
             known, outcome, run_id = json.loads(self._path(item_id).read_text())
         except (OSError, ValueError, TypeError):
@@ -40,6 +48,26 @@ class DoneNotes:
 
     def forget(self, item_id: str) -> None:
         self._path(item_id).unlink(missing_ok=True)
+
+    def forget_all(self, item_ids: Iterable[str], run_id: str) -> None:
+        """In one step: after a kill, all of them count as done or none does."""
+        if self._directory.is_dir():
+            write_whole(self._directory / f"{run_id}{_FORGOTTEN}", json.dumps(list(item_ids)))
+            self._finish_forgetting()
+
+    def _finish_forgetting(self) -> None:
+        for path, item_ids in self._forgotten().items():
+            for item_id in item_ids:
+                self.forget(item_id)
+            path.unlink(missing_ok=True)
+
+    def _forgotten(self) -> dict[Path, list[str]]:
+        """What runs were about to forget: none, unless one was killed just then."""
+        found = {}
+        for path in self._directory.glob(f"*{_FORGOTTEN}"):
+            with suppress(OSError, ValueError):
+                found[path] = json.loads(path.read_text())
+        return found
 
     def _path(self, item_id: str) -> Path:
         return self._directory / f"{item_id}.done"

@@ -76,11 +76,10 @@ class ItemStore:
     def remove_checkpoint(self, item_id: str) -> None:
         self._checkpoints.remove(self._ref(item_id))
 
-    def forget_done(self, item_ids: Iterable[str]) -> None:
+    def forget_done(self, item_ids: Iterable[str], run_id: str) -> None:
         """Nothing is left to resume: the same command starts the whole batch over."""
-        for item_id in item_ids:
-            with suppress(OSError):
-                self._done_notes.forget(item_id)
+        with suppress(OSError):
+            self._done_notes.forget_all(item_ids, run_id)
 
     def give_back(self, item_id: str) -> None:
         """Another run may have the item from here on."""

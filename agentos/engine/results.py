@@ -110,8 +110,6 @@ class Results:
 
     def finish(self, stopped_with: ExitCode | None, wall_seconds: float) -> ExitCode:
         exit_code = self._tally.exit_code(stopped_with)
-        if self._tally.is_through:
-            self._store.forget_done(self._items)
         self._emit(
             RunEnded(
                 counts=self._tally.counts,
@@ -121,6 +119,9 @@ class Results:
                 exit_code=int(exit_code),
             )
         )
+        # Last, and not after a fault: what has ended is not repeated before the run's end is on record.
+        if self._tally.is_through and stopped_with is None:
+            self._store.forget_done(self._items, self._settings.run_id)
         return exit_code
 
     def _final_message(self, run: ItemRun) -> FinalMessage | None:

@@ -14,6 +14,20 @@ _HANG_UP = getattr(signal, "SIGHUP", None)
 
 
 @contextmanager
+def stops_deferred() -> Iterator[None]:
+    """A stop signal that comes inside the block arrives after it: for steps that must be undone together."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextmanager
 def signals_handled(
     on_stop: Callable[[int], None],
     on_suspend: Callable[[], None] | None = None,

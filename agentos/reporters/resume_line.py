@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 IDS = "{ids}"
@@ -17,11 +16,25 @@ def resume_line(
     template: str, unfinished: Sequence[str], budget_usd: float | None = None, *, is_budget_spent: bool = False
 ) -> str:
     """The template with its places filled; empty when it names items and none is left."""
-    if not unfinished and IDS in template:
-        return ""
+    if IDS in template:
+        if not unfinished:
+            return ""
+        template = _with_ids(template, unfinished)
     budget = (budget_usd or 0.0) * (_MORE_BUDGET if is_budget_spent else 1.0)
-    values = {IDS: " ".join(unfinished), BUDGET: plain_number(budget)}
-    return re.sub(r"(?<!\S)\{(?:ids|budget)\}(?!\S)", lambda match: values[match[0]], template)
+    return template.replace(BUDGET, plain_number(budget))
+
+
+def _with_ids(template: str, ids: Sequence[str]) -> str:
+    names = " ".join(ids)
+    if any(item_id.startswith("-") for item_id in ids):
+        # Behind everything, where they cannot be taken for options.
+        return f"{template.replace(f'{IDS} ', '').removesuffix(f' {IDS}')} -- {names}"
+    return template.replace(IDS, names)
+
+
+def without_places(text: str) -> str:
+    """Quoted shell text, the same to a shell, in which nothing is taken for a place to fill."""
+    return text.replace(IDS, "{'ids'}").replace(BUDGET, "{'budget'}")
 
 
 def plain_number(value: float) -> str:

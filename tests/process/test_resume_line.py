@@ -87,6 +87,25 @@ def test_a_program_that_is_not_on_the_path_is_named_as_it_was_typed(sandbox: San
     assert sandbox.paste(failed, env=environment).code == 0
 
 
+def test_odd_ids_and_values_are_pasted_as_they_were_meant(sandbox: Sandbox) -> None:
+    fails_once = {"input": {"tasks": {"n2": "fail_once first"}}}
+    name = "it's {ids} and {budget} $HOME"
+    sandbox.write_items({"id": "-a", **fails_once}, {"id": "b"}, name=name)
+    failed = sandbox.run("--", "-a", "b", items=name)
+    assert failed.code == 1
+    assert resume_line(failed).endswith(" -- -a")
+    assert sandbox.paste(failed).code == 0
+    assert sandbox.outcomes()["-a"] == "completed"
+
+
+def test_items_that_came_through_standard_input_get_no_line_that_would_wait_for_them(sandbox: Sandbox) -> None:
+    path = sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "fail_once first"}}})
+    with path.open("rb") as items:
+        failed = sandbox.start_command("run", "--graph", "graphs/steps.py:graph", "--items", "-", stdin=items).wait()
+    assert failed.code == 1
+    assert "Resume with" not in failed.stdout
+
+
 # Documents.
 
 SLOW = {"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"}

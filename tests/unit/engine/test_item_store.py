@@ -96,7 +96,7 @@ def test_a_done_item_is_noted_before_its_checkpoint_goes(bench: Bench, monkeypat
     noted = DoneNotes(bench.project, "flow").done("a", input_hash(item.input))
     assert noted is not None
     assert (noted.outcome, noted.run_id) == (COMPLETED, "run-1")
-    bench.store.forget_done(["a", "never-ran"])
+    bench.store.forget_done(["a", "never-ran"], "run-1")
     assert DoneNotes(bench.project, "flow").done("a", input_hash(item.input)) is None
 
 
