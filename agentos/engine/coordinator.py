@@ -170,6 +170,7 @@ class Coordinator:
         if self._is_over or not self._stopping.request(exit_code, at_once=at_once):
             return
         self._emit(StopRequested(reason=reason, at_once=at_once))
+        self._keys.run_stops()
         for item_id in self._standby:
             self._backend.kill(item_id)
         self._perform(self._schedule.stop(at_once=at_once))

@@ -71,6 +71,10 @@ class LeaseServer:
         self._answer()
         return self._usage.pop(item_id, ItemUsage())
 
+    def run_stops(self) -> None:
+        """Who waits and who is served is no news any longer: everybody is about to end."""
+        self._is_stopping = True
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -90,7 +94,8 @@ class LeaseServer:
                 self._stop(answer)
             else:
                 self._control.send(owner, answer)
-        self._broker.announce()
+        if not self._is_stopping:
+            self._broker.announce()
         waiting = self._broker.waiting_owners
         if waiting or self._had_waiting:
             self._had_waiting = bool(waiting)

@@ -134,13 +134,9 @@ except MemoryError:
     assert output_of(code) == "refused"
 
 
-def test_children_are_found_alive_or_dead_and_by_age() -> None:
+def test_children_are_found_alive_or_dead() -> None:
     with sleeper() as one, sleeper() as other:
         assert {one.pid, other.pid} <= set(host.children_of(os.getpid()))
-        older, newer = sorted((one.pid, other.pid))
-        found = host.children_of(os.getpid(), newer_than=older)
-        assert newer in found
-        assert older not in found
         one.kill()
         wait_until(lambda: not is_alive(one.pid))
         assert one.pid in host.children_of(os.getpid())  # Nobody has waited for it yet.
@@ -204,13 +200,26 @@ def test_processes_are_found_by_a_variable_they_were_started_with() -> None:
         assert host.processes_with("TEST_MARK", mark) == []
 
 
+def test_children_are_found_where_the_kernel_keeps_no_list_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = os.listdir
+
+    def without_threads(path: str) -> list[str]:
+        if path.endswith("/task"):
+            raise FileNotFoundError
+        return listed(path)
+
+    with sleeper() as one:
+        monkeypatch.setattr(os, "listdir", without_threads)
+        assert one.pid in host.children_of(os.getpid())
+
+
 def test_a_process_that_ends_while_we_look_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with sleeper() as process:
         process.kill()
         process.wait()
+        assert process.pid not in host.children_of(os.getpid())
         monkeypatch.setattr(os, "listdir", lambda path: [str(process.pid)])
         assert host.processes_with("PATH", os.environ["PATH"]) == []
-        assert host.children_of(os.getpid()) == []
 
 
 def test_killing_somebody_who_is_gone_is_no_error() -> None:

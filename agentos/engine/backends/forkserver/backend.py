@@ -99,7 +99,8 @@ class ForkServerBackend:
         }
         self._workers: dict[str, _Worker] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._first_server_pid = 0
+        self._not_ours: set[int] | None = None
+        """Children that this program had before there was a fork server."""
         self._adopted_before = False
         self._server: socket.socket | None = None
         self._server_output = -1
@@ -129,8 +130,8 @@ class ForkServerBackend:
             theirs.close()
             os.close(output_write)
         _servers.add(self._process.pid)
-        if not self._first_server_pid:
-            self._first_server_pid = self._process.pid
+        if self._not_ours is None:
+            self._not_ours = set(host.children_of(os.getpid())) - _servers
             # What workers leave behind goes to the fork server; when that is killed, to us.
             self._adopted_before = host.adopt_orphans()
         ours.setblocking(False)
@@ -229,7 +230,7 @@ class ForkServerBackend:
                 self._sweep(max(deadline, time.monotonic() + GRACE.sweep))
             _servers.discard(self._process.pid)
             self._process = None
-        if self._first_server_pid:
+        if self._not_ours is not None:
             host.adopt_orphans(self._adopted_before)
         if self._server_output >= 0:
             self._loop.unwatch(self._server_output)
@@ -326,8 +327,9 @@ class ForkServerBackend:
 
     def _orphans(self) -> list[int]:
         """Workers have sessions of their own: a child of ours in another one is not from this program's code."""
-        ours = host.children_of(os.getpid(), newer_than=self._first_server_pid)
-        return [p for p in ours if p not in _servers and host.session_of(p) not in (None, os.getsid(0))]
+        known = _servers | (self._not_ours or set())
+        ours = [pid for pid in host.children_of(os.getpid()) if pid not in known]
+        return [pid for pid in ours if host.session_of(pid) not in (None, os.getsid(0))]
 
     def _read_server_output(self, _events: int) -> None:
         while self._server_output >= 0:

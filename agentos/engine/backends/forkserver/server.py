@@ -84,7 +84,8 @@ class ForkServer:
         self._control = control
         self._settings = settings
         self._workers: dict[int, str] = {}
-        self._beyond_reach: set[int] = set()
+        self._not_orphans: set[int] = set()
+        """Children of ours that are no worker's: started while the graph loaded, or beyond our reach."""
         self._graph: CompiledGraph | None = None
         self._extension: type[WorkerExtension] = NoExtension
         self._child_signal_read, self._child_signal_write = os.pipe()
@@ -92,6 +93,7 @@ class ForkServer:
     def run(self) -> None:
         if not self._preload():
             return
+        self._not_orphans.update(host.children_of(os.getpid()))
         os.set_blocking(self._child_signal_read, False)
         os.set_blocking(self._child_signal_write, False)
         signal.set_wakeup_fd(self._child_signal_write, warn_on_full_buffer=False)
@@ -239,11 +241,12 @@ class ForkServer:
                 break
             if pid == 0:
                 break
+            self._not_orphans.discard(pid)
             if pid in self._workers:
                 ended.append((pid, os.waitstatus_to_exitcode(status)))
         if not ended:
             return True
-        leaked = self._end_orphans(newer_than=min(pid for pid, _ in ended))
+        leaked = self._end_orphans()
         is_heard = True
         for pid, code in ended:
             item_id = self._workers.pop(pid)
@@ -251,15 +254,15 @@ class ForkServer:
             leaked = []
         return is_heard
 
-    def _end_orphans(self, newer_than: int = 0) -> list[int]:
+    def _end_orphans(self) -> list[int]:
         """Workers keep their own orphans: a child of ours that is no worker was left by one that is gone."""
         ended: list[int] = []
         began = time.monotonic()
-        while orphans := self._orphans(newer_than):
+        while orphans := self._orphans():
             waited = time.monotonic() - began
             if waited > GRACE.kill:
                 # Stuck in the kernel, or a setuid program that is not ours to end: nobody waits for it again.
-                self._beyond_reach.update(orphans)
+                self._not_orphans.update(orphans)
                 break
             for pid in orphans:
                 is_leaving = _ends_by_itself(pid)
@@ -271,9 +274,9 @@ class ForkServer:
             time.sleep(0.001)
         return ended
 
-    def _orphans(self, newer_than: int) -> list[int]:
-        known = self._workers.keys() | self._beyond_reach
-        return [pid for pid in host.children_of(os.getpid(), newer_than=newer_than) if pid not in known]
+    def _orphans(self) -> list[int]:
+        known = self._workers.keys() | self._not_orphans
+        return [pid for pid in host.children_of(os.getpid()) if pid not in known]
 
     def _end_everything(self) -> None:
         for pid in self._workers:
@@ -281,6 +284,7 @@ class ForkServer:
         for pid in self._workers:
             _wait_for(pid)
         self._workers.clear()
+        self._not_orphans.clear()
         self._end_orphans()
 
 
