@@ -15,16 +15,24 @@ _HANG_UP = getattr(signal, "SIGHUP", None)
 
 @contextmanager
 def stops_deferred() -> Iterator[None]:
-    """A stop signal that comes inside the block arrives after it: for steps that must be undone together."""
+    """A stop signal that comes inside the block is heard right after it: for steps that must be undone together."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    heard: list[int] = []
     numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    # Not by blocking them: another thread would take them, and Python handles them here all the same.
+    before = {number: signal.getsignal(number) for number in numbers}
+    listened = [number for number, handler in before.items() if handler not in (None, signal.SIG_IGN)]
+    for number in listened:
+        signal.signal(number, lambda number, _frame: heard.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in listened:
+            signal.signal(number, before[number])
+    if heard:
+        signal.raise_signal(heard[0])
 
 
 @contextmanager

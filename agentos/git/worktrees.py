@@ -198,7 +198,9 @@ class Repository:
             worktree = self._find_in(worktrees, slug)
             was_there = worktree is not None and self._is_whole(worktree)
             if worktree is None or not was_there:
-                self._clear_remains(slug, worktrees)
+                # We hold the lock: a git that is still at it has outlived its killed parent.
+                kill_with_variable(OWNER_VARIABLE, str(self.path_for(slug)))
+                self._clear_remains(slug, self._listed_alone())
                 worktree = self._add(slug, base)
         origin = read_origin(worktree)
         if origin is not None and was_there:

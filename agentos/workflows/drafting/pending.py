@@ -93,7 +93,7 @@ def _read(spec: str, project_dir: Path, kind: ItemKind) -> tuple[list[SourceItem
     if isinstance(source, FolderSource):
         if not source.directory.is_dir():
             raise UsageError(
-                f"No folder {spec!r} in {project_dir.name}: put one Markdown file {_one_of(kind)} there, "
+                f"No folder {spec!r} in {project_dir.name}: put one Markdown file per {_one_of(kind)} there, "
                 "or name another source in agentos.toml (agentos init writes one)."
             )
         listing = source.read()
@@ -102,7 +102,7 @@ def _read(spec: str, project_dir: Path, kind: ItemKind) -> tuple[list[SourceItem
 
 
 def _one_of(kind: ItemKind) -> str:
-    return "an issue" if kind is ItemKind.ISSUE else "a brief"
+    return "issue" if kind is ItemKind.ISSUE else "brief"
 
 
 def _approval(path: Path, shown: str, warnings: list[str]) -> Approval | None:

@@ -42,7 +42,7 @@ def ids(found: object) -> list[str]:
 def test_a_missing_folder_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"put one Markdown file per issue there.*agentos init"):
         find_llds(tmp_path, Settings(), Wanted())
-    with pytest.raises(UsageError, match="put one Markdown file a brief there"):
+    with pytest.raises(UsageError, match="put one Markdown file per brief there"):
         find_briefs(tmp_path, Settings(), Wanted())
 
 
