@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from agentos.engine.plan import Item
-from agentos.sources.item import SourceItem
+
+if TYPE_CHECKING:
+    from agentos.sources.item import SourceItem
 
 
 class ReasonKind(Enum):

@@ -14,8 +14,6 @@ from agentos.llm.types import ModelName
 from agentos.processes import host
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Models, Settings
-from agentos.workflows.context import FILE_VARIABLE
-from agentos.workflows.issue.filing import TOKEN_VARIABLES
 from agentos.workflows.registry import Workflow
 
 RECORD_VARIABLE = "AGENTOS_RECORD_DIR"
@@ -78,6 +76,10 @@ def _environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, st
     """The user's environment. Our own workflows file issues only where the command says so, so they get no token."""
     environment = dict(environ)
     if workflow.models:
+        # Readers of documents, which a graph of the user's own has no use for.
+        from agentos.workflows.context import FILE_VARIABLE  # noqa: PLC0415
+        from agentos.workflows.issue.filing import TOKEN_VARIABLES  # noqa: PLC0415
+
         for name in (*TOKEN_VARIABLES, FILE_VARIABLE):
             environment.pop(name, None)
     for name in _RECORDINGS_VARIABLES:

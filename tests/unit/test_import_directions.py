@@ -412,7 +412,7 @@ try:
 except SystemExit as end:
     status = end.code
 sys.stdout.flush()
-loaded = sorted({name.partition(".")[0] for name in sys.modules})
+loaded = sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules))
 sys.stderr.write("\\n" + json.dumps({"status": status, "modules": loaded}))
 """
 
@@ -443,4 +443,6 @@ def test_a_command_that_runs_nothing_loads_neither_langgraph_nor_pydantic_nor_an
     assert found["status"] in (0, None), done.stderr
     assert set(found["modules"]) & HEAVY == set()
     assert "multiprocessing" not in found["modules"]
+    # A graph of the user's own has no issues and no designs.
+    assert {"agentos.documents", "agentos.sources"} & set(found["modules"]) == set()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flow.py", "items.jsonl"]
