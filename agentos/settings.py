@@ -6,7 +6,6 @@ does not change under way because a file or a variable did.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import tomllib
@@ -17,6 +16,7 @@ from typing import Any
 
 from agentos.errors import UsageError
 from agentos.providers.registry import providers
+from agentos.text.suggestions import nearest
 
 FILE_NAME = "agentos.toml"
 FROZEN_VARIABLE = "AGENTOS_SETTINGS"
@@ -249,5 +249,5 @@ def _checked(value: Any, default: Any, where: str) -> Any:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+    close = nearest(name, known, most=1)
     return f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."

@@ -12,6 +12,7 @@ from cli_parallel_utils import WorkflowTask, add_parallel_arguments, run_work
 
 from agentos.cli import implement
 from agentos.cli.main import guarded, parse
+from agentos.cli.parsing import CommandParser
 from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
@@ -22,7 +23,7 @@ from agentos.workflows.pending import Wanted
 
 def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The flags of `agentos implement`."""
-    parser = argparse.ArgumentParser(prog="run_implement_from_lld.py")
+    parser = CommandParser(prog="run_implement_from_lld.py")
     parser.set_defaults(script=__file__)
     add_parallel_arguments(parser)
     implement.COMMAND.add_document_options(parser)

@@ -12,6 +12,7 @@ from cli_parallel_utils import WorkflowTask, add_parallel_arguments, run_work
 
 from agentos.cli import issue, lld
 from agentos.cli.main import guarded, parse
+from agentos.cli.parsing import CommandParser
 from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
 from agentos.settings import Settings, load_settings
@@ -29,7 +30,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     kind = argparse.ArgumentParser(add_help=False)
     kind.add_argument("--type", choices=tuple(COMMANDS), default="lld")
     command = COMMANDS[kind.parse_known_args([word for word in words if word not in ("-h", "--help")])[0].type]
-    parser = argparse.ArgumentParser(prog="run_requirements_workflow.py")
+    parser = CommandParser(prog="run_requirements_workflow.py")
     parser.add_argument(
         "--type", choices=tuple(COMMANDS), default="lld", help="what to write: issue or lld (default: lld)"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from agentos.cli.parsing import CommandParser
+
 _SCRIPTS = ("agentos", "lld-workflow", "issue-workflow")
 
 
@@ -30,11 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
+def _parser(name: str) -> CommandParser:
     from agentos.cli import issue, lld, main  # noqa: PLC0415  main finds this module by name.
 
     if name == "agentos":
         return main.build_parser()
-    parser = argparse.ArgumentParser(prog=name)
+    parser = CommandParser(prog=name)
     (lld if name == "lld-workflow" else issue).COMMAND.add_options(parser)
     return parser

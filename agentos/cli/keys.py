@@ -41,6 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(handler=run)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     verbs = parser.add_subparsers(dest="keys_verb", metavar="VERB")
+    listing = verbs.add_parser("list", help="all keys with their state (also without a verb)")
     _add_add_parser(verbs)
     remove = verbs.add_parser("remove", aliases=["rm"], help="take a key out of credentials.toml")
     remove.add_argument("name", metavar="NAME", help="the key's name")
@@ -53,8 +54,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="PROVIDER:MODEL",
         help="the model to call for a provider's keys, e.g. behind a gateway; may be given once a provider",
     )
-    # Without a default of its own: `keys --json check` must not be undone by it.
-    check.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of a table")
+    for each in (listing, check):
+        # Without a default of its own: `keys --json check` must not be undone by it.
+        each.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     reset = verbs.add_parser("reset", help="forget a key's rejection and its group's limits: try it again")
     reset.add_argument("name", metavar="NAME", help="the key's name")
 

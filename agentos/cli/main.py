@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
+from agentos.cli.parsing import CommandParser
 from agentos.distribution import DISTRIBUTION, clash
 from agentos.errors import AgentosError, ExitCode
 
@@ -33,9 +34,9 @@ COMMANDS = {
 """Every command with its help. The module of the same name has the rest, and loads only when it is used."""
 
 
-def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> argparse.ArgumentParser:
+def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> CommandParser:
     """The parser, complete for the wanted commands; the others are there in name only."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="agentos",
         description="Run agent workflows over many items in parallel: isolated, durable, stoppable.",
         formatter_class=_formatter,
@@ -82,14 +83,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Guarded from the first import on: a Ctrl+C that comes early is as quiet as one that comes late."""
+    if not words:
+        build_parser(()).print_help()
+        return ExitCode.OK
     arguments = parse(build_parser(set(words[:1])), words)
     return int(arguments.handler(arguments))
 
 
-def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
+def parse(parser: CommandParser, words: Sequence[str] | None) -> argparse.Namespace:
     """Like `parse_args`, but ids may stand anywhere among the options, not only in one place."""
     arguments, others = parser.parse_known_args(words)
-    if others and (not hasattr(arguments, "ids") or any(word.startswith("-") for word in others)):
+    if others and not hasattr(arguments, "ids"):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     if others:
         arguments.ids = [*arguments.ids, *others]
@@ -99,7 +103,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argpa
 def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str] | None) -> int:
     """A subcommand under a name of its own, as a console script."""
     open_standard_streams()
-    parser = argparse.ArgumentParser(prog=name)
+    parser = CommandParser(prog=name)
     add_version(parser)
     add_options(parser)
 

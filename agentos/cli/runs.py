@@ -28,10 +28,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     verbs = parser.add_subparsers(dest="runs_verb", metavar="VERB")
 
+    listing = verbs.add_parser("list", help="all runs, newest first (also without a verb)")
     show = verbs.add_parser("show", help="how one run went, or stands")
     _add_run_argument(show)
-    # Without a default of its own: `runs --json show RUN` must not be undone by it.
-    show.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON instead of words")
+    for parser in (listing, show):
+        # Without a default of its own: `runs --json show RUN` must not be undone by it.
+        parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
     follow = verbs.add_parser("follow", help="what happened so far, then what happens, until the run ends")
     _add_run_argument(follow)
@@ -41,7 +43,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_id", metavar="RUN", help="a run's id, the beginning of one, or 'last'")
+    parser.add_argument(
+        "run_id",
+        nargs="?",
+        default="last",
+        metavar="RUN",
+        help="a run's id or the beginning of one (default: the last)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
+from agentos.text.suggestions import did_you_mean
 
 _ITEM_KEYS = frozenset({"id", "input", "priority", "depends_on"})
 _COORDINATOR = "COORDINATOR"
@@ -160,7 +161,8 @@ def select(items: Sequence[Item], patterns: Sequence[str]) -> list[Item]:
         return list(items)
     named, unknown = globs.chosen(patterns, {item.id for item in items})
     if unknown:
-        raise UsageError(f"No item matches {unknown[0]!r}. {_known(items)}")
+        hint = did_you_mean(unknown[0], [item.id for item in items], _known(items))
+        raise UsageError(f"No item matches {unknown[0]!r}.{hint}")
     chosen = set(named)
     return [item for item in items if item.id in chosen]
 

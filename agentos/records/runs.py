@@ -6,7 +6,6 @@ A run's folder under `runs_dir()` is named by its start and holds `run.lock` (he
 
 from __future__ import annotations
 
-import difflib
 import fcntl
 import os
 import re
@@ -25,6 +24,7 @@ from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_n
 from agentos.outcomes import Outcome
 from agentos.paths import runs_dir
 from agentos.records.format import RunSummary, parse_record, parse_summary
+from agentos.text.suggestions import nearest
 
 SUMMARY_NAME = "summary.json"
 AUDIT_NAME = "workflow-audit.jsonl"
@@ -187,7 +187,7 @@ def find_run(text: str) -> Path:
     """
     known = run_dirs()
     if not known:
-        raise UsageError(f"no run '{text}': there are no runs under {runs_dir()} yet")
+        raise UsageError(f"there are no runs under {runs_dir()} yet")
     if text == "last":
         return known[0]
     matching = [run_dir for run_dir in known if run_dir.name.startswith(text)] if text else []
@@ -196,8 +196,8 @@ def find_run(text: str) -> Path:
     if matching:
         raise UsageError(f"run '{text}' is ambiguous: {_some([each.name for each in matching])}; give more of the id")
     names = [run_dir.name for run_dir in known]
-    nearest = difflib.get_close_matches(text, names, n=3, cutoff=0.5) or names[:3]
-    raise UsageError(f"no run '{text}'; did you mean {_some(nearest)}? 'agentos runs' lists all")
+    close = nearest(text, names) or names[:3]
+    raise UsageError(f"no run '{text}'; did you mean {_some(close)}? 'agentos runs' lists all")
 
 
 def _some(names: list[str]) -> str:

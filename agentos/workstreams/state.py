@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +12,7 @@ from agentos.errors import InvalidIdentifier, UsageError
 from agentos.git.worktrees import BRANCH_PREFIX, Worktree
 from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
+from agentos.text.suggestions import nearest
 
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 
@@ -316,6 +316,6 @@ def select_slugs(patterns: Sequence[str], known: Collection[str]) -> tuple[str, 
 
 
 def _unknown(pattern: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(pattern, sorted(known), n=3)
+    close = nearest(pattern, sorted(known))
     hint = f"did you mean {' or '.join(close)}?" if close else "see `agentos ws list`"
     return f"no workstream {pattern!r}: {hint}"

@@ -59,6 +59,7 @@ def test_runs_are_listed_newest_first_with_how_they_stand(sandbox: Sandbox) -> N
     assert "1 completed, 1 failed" in listed[3]
 
     documents = json.loads(sandbox.command("runs", "--json").stdout)
+    assert json.loads(sandbox.command("runs", "list", "--json").stdout) == documents
     assert [(each["run"], each["state"]) for each in documents] == list(
         zip(names, ("live", "unfinished", "interrupted", "finished"), strict=True)
     )
@@ -74,7 +75,7 @@ def test_show_tells_a_live_run_as_it_stands_and_a_dead_one_as_it_was_left(sandbo
     started.wait_for_record("node_started", item="slow", node="n2")
     run = sandbox.run_dirs()[0].name
 
-    shown = sandbox.command("runs", "show", "last")
+    shown = sandbox.command("runs", "show")
     assert shown.lines[0] == f"Run {run}: live"
     assert "[=====>    ] 1/2 workflows complete" in shown.lines
     assert any(re.match(r"quick +completed ", line) for line in shown.lines)
@@ -95,7 +96,7 @@ def test_follow_tells_a_live_run_from_its_beginning_to_its_end(sandbox: Sandbox)
     sandbox.write_items({"id": "quick"}, _WAITS)
     started = sandbox.start()
     started.wait_for_record("node_started", item="slow", node="n2")
-    follower = sandbox.start_command("runs", "follow", "last")
+    follower = sandbox.start_command("runs", "follow")
     follower.wait_for_line("[slow] >>> Executing: n2")
     assert "[quick] completed" in follower.stdout()
     assert follower.process.poll() is None

@@ -15,6 +15,7 @@ from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
+from agentos.text.suggestions import did_you_mean
 from agentos.text.words import listed
 from agentos.workflows.pending import Approval, Pending, Reason, ReasonKind, Wanted, plan_pending
 
@@ -150,7 +151,9 @@ def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[Source
         return known
     named, unknown = globs.chosen(patterns, {item.id for item in known})
     if unknown:
-        raise UsageError(f"No issue matches {unknown[0]!r}. Known: {listed([i.id for i in known], 8) or 'none'}.")
+        ids = [item.id for item in known]
+        hint = did_you_mean(unknown[0], ids, f"Known: {listed(ids, 8) or 'none'}.")
+        raise UsageError(f"No issue matches {unknown[0]!r}.{hint}")
     return [item for item in known if item.id in set(named)]
 
 

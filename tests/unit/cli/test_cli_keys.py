@@ -49,7 +49,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
 def test_a_key_is_added_listed_and_removed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["keys"]) == 0
+    assert main(["keys", "list"]) == 0
     assert "No keys yet" in capsys.readouterr().out
     assert add(monkeypatch, "alpha", "--group", "p1", "--max-concurrent", "2", "--tpm", "10", "--rpd", "9") == 0
     (spec,) = load_credentials().specs

@@ -1,0 +1,23 @@
+"""What somebody who mistyped a name may have meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_MOST = 3
+
+
+def nearest(name: str, known: Iterable[str], most: int = _MOST) -> list[str]:
+    """The known names that are most like this one, the likeliest first; case does not count."""
+    by_folded = {each.casefold(): each for each in known}
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=most, cutoff=0.6)
+    return [by_folded[each] for each in found]
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A sentence with a space before it, to put after another one; `otherwise` when nothing is like the name."""
+    close = nearest(name, known)
+    if close:
+        return f" Did you mean {' or '.join(close)}?"
+    return f" {otherwise}" if otherwise else ""

@@ -1,0 +1,40 @@
+"""What people type by mistake is answered with what they may have meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentos.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lls"], "no command agentos lls. Did you mean lld"),
+        (["impelment"], "Did you mean implement"),
+        (["keys", "lst"], "no command agentos keys lst. Did you mean list?"),
+        (["runs", "folow"], "Did you mean follow?"),
+        (["zzz"], "no command agentos zzz. Known: demo, lld, issue,"),
+        (["lld", "--al", "--paralel", "3"], "--paralel. Did you mean --parallel"),
+        (["lld", "7", "--dryrun"], "--dryrun. Did you mean --dry-run?"),
+        (["lld", "7", "--revew=draft"], "--revew=draft. Did you mean --review"),
+        (["lld", "7", "--review", "drat"], "argument --review: invalid choice 'drat'. Did you mean draft?"),
+        (["ws", "run", "a", "--max-concurent", "2"], "Did you mean --max-concurrent?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistyped_word_is_told_with_what_may_have_been_meant(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_mistyped_option_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lld", "7", "--dryrun"]) == 2
+    assert capsys.readouterr().err.startswith("usage: agentos lld ")
+
+
+def test_a_bare_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "demo" in capsys.readouterr().out
