@@ -1,4 +1,4 @@
-"""Eight processes leasing keys from one coordinator over sockets: pairs a second, and how long one takes."""
+"""Eight processes leasing keys from one coordinator over sockets: pairs per second, and how long one takes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SECONDS = 4.0
 def main() -> None:
     with scratch():
         pairs, p99 = _measure()
-    print(f"   {PROCESSES} processes, {PROCESSES} keys: {pairs:.0f} pairs a second")
-    verdict("acquire-release pairs a second", pairs, 5000, at_least=True)
+    print(f"   {PROCESSES} processes, {PROCESSES} keys: {pairs:.0f} pairs per second")
+    verdict("acquire-release pairs per second", pairs, 5000, at_least=True)
     verdict("p99 of acquire", p99 * 1000, 5, " ms")
 
 
@@ -69,10 +69,10 @@ def _measure() -> tuple[float, float]:
     os.close(results[1])
     loop.after(SECONDS + 1.0, loop.stop)
     loop.run()
+    with os.fdopen(results[0]) as file:  # Before waiting: a report may be larger than the pipe.
+        reports = [json.loads(line) for line in file]
     for pid in children:
         os.waitpid(pid, 0)
-    with os.fdopen(results[0]) as file:
-        reports = [json.loads(line) for line in file]
     latencies = sorted(value for report in reports for value in report["sample"])
     return sum(report["pairs"] for report in reports) / SECONDS, latencies[int(len(latencies) * 0.99)]
 
