@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check wheel bench clean
+.PHONY: demo test test-slow test-all check wheel bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) tools/setup_environment.py $(VENV)
@@ -24,9 +24,11 @@ test: $(VENV)/.installed
 	$(BIN)/python -m compileall -q agentos
 	$(BIN)/pytest -q -n 5 --dist loadfile tests
 
-# The long kill loops and everything else that takes minutes as well.
-test-all: $(VENV)/.installed
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "slow or not slow" tests
+# The long kill loops and everything else that takes minutes.
+test-slow: $(VENV)/.installed
+	$(BIN)/pytest -q -n 3 --dist loadfile -m "slow and not live" tests
+
+test-all: test test-slow
 
 # dist/*.whl, and proof that it works where nothing else is installed.
 wheel: $(VENV)/.installed
