@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from fakes.provider_formats import FORMATS, Provider, Seen, as_event_stream, pro
 from fakes.quotas import Limits, Quota, Refusal
 
 ReplyFunction = Callable[[Seen], str]
-StepKind = Literal["ok", "status", "fail", "rate_limit", "daily_limit", "hang", "reset", "invalid_json"]
+StepKind = Literal["ok", "status", "fail", "rate_limit", "daily_limit", "hang", "reset", "cut", "invalid_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Step:
     status: int = 500
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    """For `status`: sent as it is when a string, else as JSON."""
+    """For `status`: sent as it is when text or bytes, else as JSON."""
     fail: str = "server_error"
     """For `fail`: invalid_key, overloaded, no_credit, bad_request, server_error, zero_limit."""
     retry_after_seconds: float | None = None
@@ -117,6 +117,8 @@ class Answer:
 
     payload: bytes | Literal["hang", "reset"]
     delay_seconds: float = 0.0
+    is_cut: bool = False
+    """The connection ends after half of it."""
 
 
 @dataclass(slots=True)
@@ -245,6 +247,8 @@ class Desk:
             case "hang" | "reset":
                 self._statuses[seen.key_name][step.kind] += 1
                 return Answer(step.kind, delay)
+            case "cut":
+                return replace(self._serve(seen, group=seen.key_name, step=step, now=0.0), is_cut=True)
             case "invalid_json":
                 return self._send(seen, 200, {}, '{"candidates": [', delay)
             case "fail":
@@ -258,7 +262,9 @@ class Desk:
                 )
                 return self._send(seen, *FORMATS[seen.provider].rate_limited(seen, refusal, 1), delay)
             case _:
-                return self._send(seen, step.status, dict(step.headers), step.body or {}, delay)
+                return self._send(
+                    seen, step.status, dict(step.headers), {} if step.body is None else step.body, delay
+                )
 
     def _fail(self, seen: Seen, kind: str, retry_after_seconds: float | None, delay_seconds: float = 0.0) -> Answer:
         return self._send(seen, *FORMATS[seen.provider].failure(kind, seen, retry_after_seconds), delay_seconds)
@@ -316,7 +322,7 @@ def _nickname(secret: str) -> str:
 
 def _response(status: int, headers: Mapping[str, str], body: Any) -> bytes:
     """Status line, headers and body as one run of bytes: two small writes would meet delayed acknowledgement."""
-    content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    content = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Overloaded"
     lines = [f"HTTP/1.1 {status} {phrase}", f"content-length: {len(content)}"]
     lines += [f"{name}: {value}" for name, value in {"content-type": "application/json", **headers}.items()]
@@ -349,9 +355,9 @@ class _Connection(asyncio.Protocol):
         while (request := self._take_request()) is not None:
             answer = self._desk.answer(request)
             if answer.delay_seconds > 0:
-                asyncio.get_running_loop().call_later(answer.delay_seconds, self._play, answer.payload)
+                asyncio.get_running_loop().call_later(answer.delay_seconds, self._play, answer)
             else:
-                self._play(answer.payload)
+                self._play(answer)
 
     def _take_request(self) -> Request | None:
         head, found, rest = self._received.partition(b"\r\n\r\n")
@@ -367,7 +373,8 @@ class _Connection(asyncio.Protocol):
         method, path, _ = request_line.split(" ", 2)
         return Request(method, path, headers, bytes(rest[:length]))
 
-    def _play(self, payload: bytes | Literal["hang", "reset"]) -> None:
+    def _play(self, answer: Answer) -> None:
+        payload = answer.payload
         if self._transport is None or payload == "hang":
             return
         if payload == "reset":
@@ -377,6 +384,10 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
             return
         assert isinstance(payload, bytes)
+        if answer.is_cut:
+            self._transport.write(payload[: -len(payload.partition(b"\r\n\r\n")[2]) // 2])
+            self._transport.close()
+            return
         self._transport.write(payload)
 
 

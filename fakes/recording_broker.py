@@ -43,6 +43,11 @@ class RecordingBroker:
             if isinstance(evidence, RateLimited | QuotaSpent | Rejected):
                 self._out.add(lease.key_name)
 
+    def reopen(self) -> None:
+        """Hand out every key again."""
+        with self._lock:
+            self._out.clear()
+
     @property
     def evidence(self) -> list[Evidence]:
         return [evidence for _, evidence in self.released]

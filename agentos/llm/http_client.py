@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import ssl
+import time
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,21 +17,29 @@ from typing import Any
 import httpx2
 
 from agentos.keys.faults import simulates_429
+from agentos.providers.answers import StreamWatch, answer_fault
+from agentos.providers.evidence import Evidence, TransportFailed
 from agentos.providers.registry import providers
+from agentos.providers.replies import without_mark
 
 PLACEHOLDER_KEY = "key-is-added-on-the-wire"
 _CONNECT_SECONDS = 10.0
+MOST_ANSWER_BYTES = 64 * 1024 * 1024
+"""Far above any answer, with images too. A packed body is counted as it unpacks."""
+MOST_ERROR_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
 class Exchange:
-    """One HTTP call: the key it goes out with, and the answer's status, headers and (if an error) body."""
+    """One HTTP call: the key it goes out with, and the reply's status, headers and (if an error) body."""
 
     provider: str
     secret: str = field(repr=False)
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     error_body: bytes = b""
+    fault: Evidence | None = None
+    """Why a reply with a good status is no answer, whatever the SDK made of it."""
 
 
 current_exchange: ContextVar[Exchange] = ContextVar("agentos_llm_exchange")
@@ -46,16 +56,16 @@ class KeyedClient(httpx2.AsyncClient):
         # A redirect would carry the key to another host.
         options["follow_redirects"] = False
         try:
+            options["stream"] = True
             response = simulated or await super().send(_with_key(request, exchange.secret), **options)
+            exchange.status = response.status_code
+            exchange.headers = dict(response.headers)
+            received = await _received(response, exchange)
         except httpx2.RequestError as error:
             error.request = request
             raise
-        response.request = request
-        exchange.status = response.status_code
-        exchange.headers = dict(response.headers)
-        if response.status_code >= 400:
-            exchange.error_body = await response.aread()
-        return response
+        received.request = request
+        return received
 
     def _simulated_answer(self, provider: str, request: httpx2.Request) -> httpx2.Response | None:
         """With AGENTOS_SIMULATE_429, the first call of a process meets a rate limit that never left the machine."""
@@ -64,6 +74,82 @@ class KeyedClient(httpx2.AsyncClient):
         self._may_simulate = False
         headers, content = providers()[provider].sample_rate_limit.encoded()
         return httpx2.Response(429, headers=headers, content=content, request=request)
+
+
+async def _received(response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
+    """The reply with its body read, or watched while it streams; never more of it than is bearable."""
+    if response.status_code >= 400:
+        exchange.error_body = await _read(response, MOST_ERROR_BYTES)
+        return _unpacked(response, content=exchange.error_body)
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        return _unpacked(response, stream=_WatchedStream(response, exchange))
+    body = without_mark(await _read(response, MOST_ANSWER_BYTES + 1))
+    if len(body) > MOST_ANSWER_BYTES:
+        exchange.fault = _too_long()
+    elif response.is_success:
+        exchange.fault = answer_fault(exchange.provider, exchange.headers, body, time.time())
+    _refuse(exchange)
+    return _unpacked(response, content=body)
+
+
+def _refuse(exchange: Exchange) -> None:
+    """No SDK is given what is no answer: each would make something else of it."""
+    if exchange.fault is not None:
+        raise httpx2.RemoteProtocolError("no answer")
+
+
+async def _read(response: httpx2.Response, most_bytes: int) -> bytes:
+    """The body, cut off at so many bytes; the connection of a longer one is closed."""
+    body = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) >= most_bytes:
+                break
+    finally:
+        await response.aclose()
+    return bytes(body[:most_bytes])
+
+
+class _WatchedStream(httpx2.AsyncByteStream):
+    """An event stream as it comes, whose end tells whether it was whole."""
+
+    def __init__(self, response: httpx2.Response, exchange: Exchange) -> None:
+        self._response = response
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        watch = StreamWatch(self._exchange.provider, self._exchange.headers)
+        size = 0
+        # Until its end has come, the stream is cut off, however that shows itself.
+        self._exchange.fault = watch.fault(time.time())
+        async for piece in self._response.aiter_bytes():
+            size += len(piece)
+            if size > MOST_ANSWER_BYTES:
+                self._exchange.fault = _too_long()
+                break
+            watch.feed(piece)
+            if watch.is_over:
+                self._exchange.fault = watch.fault(time.time())
+            yield piece
+        else:
+            watch.finish()
+            self._exchange.fault = watch.fault(time.time())
+        _refuse(self._exchange)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _too_long() -> TransportFailed:
+    return TransportFailed(reason=f"an answer of more than {MOST_ANSWER_BYTES // 2**20} MB")
+
+
+def _unpacked(response: httpx2.Response, **content: Any) -> httpx2.Response:
+    """The same reply with this content, which is no longer packed."""
+    packing = ("content-encoding", "content-length", "transfer-encoding")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in packing]
+    return httpx2.Response(response.status_code, headers=headers, extensions=response.extensions, **content)
 
 
 def _with_key(request: httpx2.Request, secret: str) -> httpx2.Request:

@@ -116,6 +116,8 @@ def _evidence(error: Exception, exchange: Exchange) -> Evidence:
     """What an exception of the SDK means, by status, headers and body of the exchange; never by its text."""
     if exchange.status is not None and exchange.status >= 300:
         return classify(exchange.provider, exchange.status, exchange.headers, exchange.error_body, now=time.time())
+    if exchange.fault is not None:
+        return exchange.fault
     match error:
         case ModelHTTPError():
             # An error event inside a stream that began with 200.

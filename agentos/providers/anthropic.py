@@ -92,6 +92,16 @@ def _next_month(now: float | None) -> float | None:
     return datetime(at.year + at.month // 12, at.month % 12 + 1, 1, tzinfo=UTC).timestamp()
 
 
+def answer_problem(document: Mapping[str, Any]) -> str | Mapping[str, Any]:
+    if not isinstance(document.get("content"), list):
+        return "an answer without content"
+    return "" if document.get("stop_reason") else "an answer that stopped before its end"
+
+
+def ends_stream(event: object) -> bool:
+    return isinstance(event, Mapping) and event.get("type") == "message_stop"
+
+
 # The SDK asks for a stream, whatever it is asked for.
 _SAMPLE_MESSAGE: dict[str, Any] = {
     "id": "sample",
@@ -127,6 +137,8 @@ PROVIDER = Provider(
     build_model=build_model,
     read_error=read_error,
     read_limits=read_limits,
+    answer_problem=answer_problem,
+    ends_stream=ends_stream,
     sample_answer=SampleReply(events=_SAMPLE_EVENTS),
     sample_rate_limit=SampleReply(_SAMPLE_RATE_LIMIT, headers={"retry-after": "1"}),
 )

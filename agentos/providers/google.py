@@ -117,6 +117,22 @@ def _delay(reply: ErrorReply) -> float | None:
     return reply.retry_after_seconds
 
 
+def answer_problem(document: Mapping[str, Any]) -> str | Mapping[str, Any]:
+    feedback = document.get("promptFeedback")
+    if isinstance(feedback, Mapping) and feedback.get("blockReason"):
+        return ""  # An answer of its own kind: the prompt is refused.
+    candidates = document.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    if not isinstance(first, Mapping):
+        return "an answer without candidates"
+    # By the API's own words, without a reason the model has not stopped.
+    return "" if first.get("finishReason") else "an answer that stopped before its end"
+
+
+def ends_stream(event: object) -> bool:
+    return isinstance(event, Mapping) and not answer_problem(event)
+
+
 _SAMPLE_ANSWER = {
     "candidates": [{"content": {"parts": [{"text": "ok"}], "role": "model"}, "finishReason": "STOP"}],
     "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
@@ -144,6 +160,8 @@ PROVIDER = Provider(
     build_model=build_model,
     read_error=read_error,
     is_own_error=is_own_error,
+    answer_problem=answer_problem,
+    ends_stream=ends_stream,
     sample_answer=SampleReply(_SAMPLE_ANSWER),
     sample_rate_limit=SampleReply(_SAMPLE_RATE_LIMIT),
 )

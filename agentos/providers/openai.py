@@ -73,6 +73,27 @@ def read_limits(headers: Mapping[str, str], now: float | None) -> tuple[LearnedL
     return limits_by_name(headers, names, now)
 
 
+def answer_problem(document: Mapping[str, Any]) -> str | Mapping[str, Any]:
+    choices = document.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, Mapping):
+        return "an answer without choices"
+    if isinstance(first.get("error"), Mapping):
+        return dict(first["error"])
+    if first.get("finish_reason") == "error":
+        return "an answer that stopped before its end"
+    return "" if isinstance(first.get("message"), Mapping) else "an answer without a message"
+
+
+def ends_stream(event: object) -> bool:
+    """`[DONE]`, or, from servers that do not send it, the piece that says why the answer is over."""
+    if not isinstance(event, Mapping):
+        return event == "[DONE]"
+    choices = event.get("choices")
+    reasons = [each.get("finish_reason") for each in choices or () if isinstance(each, Mapping)]
+    return any(reason and reason != "error" for reason in reasons)
+
+
 _SAMPLE_ANSWER = {
     "id": "sample",
     "object": "chat.completion",
@@ -102,6 +123,8 @@ PROVIDER = Provider(
     build_model=build_model,
     read_error=read_error,
     read_limits=read_limits,
+    answer_problem=answer_problem,
+    ends_stream=ends_stream,
     sample_answer=SampleReply(_SAMPLE_ANSWER),
     sample_rate_limit=SampleReply(_SAMPLE_RATE_LIMIT, headers={"retry-after": "1"}),
 )

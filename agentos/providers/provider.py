@@ -41,6 +41,14 @@ def claims_no_errors(error: Mapping[str, Any]) -> bool:
     return False
 
 
+def takes_any_answer(document: Mapping[str, Any]) -> str:
+    return ""
+
+
+def takes_any_end(event: object) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """A provider of models that are called with a key.
@@ -79,6 +87,11 @@ class Provider:
     """(headers in lower case, the time) to the limits that a good or bad reply tells."""
     is_own_error: Callable[[Mapping[str, Any]], bool] = claims_no_errors
     """Whether an error object is this provider's, though it came through another's endpoint."""
+
+    answer_problem: Callable[[Mapping[str, Any]], str | Mapping[str, Any]] = takes_any_answer
+    """What keeps a body of status 200 from being a whole answer: words, or the error object inside of it."""
+    ends_stream: Callable[[object], bool] = takes_any_end
+    """Whether this event of a stream, as parsed JSON or as text, is its regular end."""
 
     sample_answer: SampleReply
     """An answer to any request, to warm up the SDK."""

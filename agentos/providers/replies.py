@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -75,6 +76,11 @@ def read(status: int | None, headers: Mapping[str, str], body: object, now: floa
         return None
     lower = lowered(headers)
     return ErrorReply(status, lower, error, reference_time(lower, now))
+
+
+def without_mark(body: bytes) -> bytes:
+    """The body without the byte-order mark that some servers put before their JSON."""
+    return body.removeprefix(codecs.BOM_UTF8)
 
 
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
@@ -206,8 +212,9 @@ _STREAM_STATUS = {
 def _status_of_stream_error(error: Mapping[str, Any]) -> int | None:
     """The status an error stands for that came inside a reply that began well."""
     code = error.get("code")
-    if isinstance(code, int) and 300 <= code < 600:
-        return code
+    number = whole_number(code)
+    if number is not None and 300 <= number < 600:
+        return number
     for name in (code, error.get("type")):
         if isinstance(name, str) and name in _STREAM_STATUS:
             return _STREAM_STATUS[name]
@@ -220,7 +227,7 @@ def _envelope(body: object) -> object:
         body = bytes(body).decode("utf-8", errors="replace")
     if isinstance(body, str):
         try:
-            body = json.loads(body)
+            body = json.loads(body.removeprefix("\ufeff"))
         except (ValueError, RecursionError):
             return None
     return body[0] if isinstance(body, list) and body else body

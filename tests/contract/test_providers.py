@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from agentos.providers.evidence import (
     Succeeded,
     TransportFailed,
 )
+from fakes.misbehaviour import BOMB_BYTES, bomb, garbage
 from fakes.provider_formats import FORMATS, PROVIDERS, Seen
 from fakes.provider_server import Key, LimitRule, ProviderServer, Step
 from fakes.recording_broker import RecordingBroker
@@ -348,6 +350,53 @@ def test_a_reply_that_is_not_json_is_tried_again(setting: Setting) -> None:
     assert llm.generate("hi", model=setting.model).text == "hi"
 
     assert [type(evidence) for evidence in setting.broker.evidence] == [TransportFailed, Succeeded]
+
+
+def test_garbage_with_a_good_status_is_never_an_answer(setting: Setting) -> None:
+    (provider,) = (name for name in PROVIDERS if name == setting.provider)
+    for case in garbage(provider):
+        setting.broker.reopen()
+        before = len(setting.broker.evidence)
+        setting.server.script("alpha", Step(kind="status", status=200, body=case.body, headers=case.headers))
+
+        reply = llm.generate("hi", model=setting.model, max_output_tokens=100)
+
+        evidence = setting.broker.evidence[before:]
+        assert reply.text == "hi", case.name
+        assert [type(each) for each in evidence] == [case.means, Succeeded], case.name
+
+
+def test_an_answer_cut_off_by_the_network_is_tried_again(setting: Setting) -> None:
+    setting.server.script("alpha", Step(kind="cut", text="a long answer, of which half arrives"))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [TransportFailed, Succeeded]
+
+
+def test_a_reply_that_unpacks_without_end_is_given_up_in_bounded_memory(setting: Setting) -> None:
+    if setting.provider != "openai":
+        pytest.skip("one HTTP client serves all")
+    packed = {"content-encoding": "gzip"}
+    setting.server.script("alpha", Step(kind="status", status=200, body=bomb(), headers=packed))
+    setting.server.script("alpha", Step(kind="status", status=500, body=bomb(), headers=packed))
+
+    tracemalloc.start()
+    try:
+        assert llm.generate("hi", model=setting.model).text == "hi"
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [TransportFailed, Overloaded, Succeeded]
+    assert peak < 200 * 2**20 < BOMB_BYTES
+
+
+def test_a_byte_order_mark_is_no_part_of_an_answer(setting: Setting) -> None:
+    body = b"\xef\xbb\xbf" + json.dumps(text_body(setting, "marked")).encode()
+    setting.server.script("alpha", Step(kind="status", status=200, body=body))
+
+    assert llm.generate("hi", model=setting.model, max_output_tokens=100).text == "marked"
 
 
 def test_a_silent_provider_is_given_up_after_one_more_try(setting: Setting) -> None:
