@@ -148,6 +148,10 @@ class Desk:
         self._statuses: dict[str, Counter[str]] = defaultdict(Counter)
         self._seconds: dict[str, Counter[int]] = defaultdict(Counter)
 
+    def add_key(self, key: Key) -> None:
+        """One that its owner makes while the server runs."""
+        self._keys[key.secret] = key
+
     def add_steps(self, key_name: str, steps: Sequence[Step]) -> None:
         self._script[key_name].extend(steps)
 

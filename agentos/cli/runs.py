@@ -18,7 +18,7 @@ from agentos.text.window import window_columns
 if TYPE_CHECKING:
     from agentos.records.format import RunSummary
 
-_PRUNE_HELP = "remove ended runs beyond the newest 100 or older than 30 days; unfinished runs are always kept"
+PRUNE_HELP = "remove ended runs beyond the newest 100 or older than 30 days; unfinished runs are always kept"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     follow = verbs.add_parser("follow", help="what happened so far, then what happens, until the run ends")
     _add_run_argument(follow)
 
-    prune = verbs.add_parser("prune", help=_PRUNE_HELP, description=_PRUNE_HELP)
+    prune = verbs.add_parser("prune", help=PRUNE_HELP, description=PRUNE_HELP)
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
 

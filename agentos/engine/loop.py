@@ -89,7 +89,7 @@ class Loop:
                 if current is not None and current.data == callback:
                     callback(events)
             self._run_posted()
-            self._run_timers()
+            self.run_due_timers()
 
     def stop(self) -> None:
         self._is_running = False
@@ -120,7 +120,7 @@ class Loop:
         for _ in range(len(self._posted)):
             self._posted.popleft()()
 
-    def _run_timers(self) -> None:
+    def run_due_timers(self) -> None:
         now = self.now()
         while self._timers and self._timers[0].when <= now:
             callback = heapq.heappop(self._timers).callback

@@ -14,7 +14,7 @@ from agentos.engine.loop import WRITE, Loop
 
 HIGH_WATER_BYTES = 1 << 20
 LOW_WATER_BYTES = 1 << 18
-_SAFE_PIPE_BYTES = 4096
+SAFE_PIPE_BYTES = 4096
 """A pipe that polls as writable takes this many bytes without blocking (PIPE_BUF)."""
 _LARGEST_WRITE = 1 << 16
 
@@ -33,7 +33,7 @@ class StreamSink:
         self.fault = ""
         """Why nothing more can be written, unless the reader just left."""
         self._is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        self._fd, self._largest_write = (descriptor, _LARGEST_WRITE) if self._is_file else _open_again(descriptor)
+        self._fd, self._largest_write = (descriptor, _LARGEST_WRITE) if self._is_file else open_again(descriptor)
         self._owns_fd = self._fd != descriptor
 
     @property
@@ -72,7 +72,7 @@ class StreamSink:
     def _push(self, _events: int = 0) -> None:
         try:
             while self._chunks:
-                if not self._is_file and self._largest_write == _SAFE_PIPE_BYTES and not _is_writable(self._fd):
+                if not self._is_file and self._largest_write == SAFE_PIPE_BYTES and not _is_writable(self._fd):
                     break
                 written = os.write(self._fd, self._chunks[0][: self._largest_write])
                 self._size -= written
@@ -110,7 +110,7 @@ class StreamSink:
             self._on_drained()
 
 
-def _open_again(descriptor: int) -> tuple[int, int]:
+def open_again(descriptor: int) -> tuple[int, int]:
     """A non-blocking descriptor of our own, and how much to write at once.
 
     Non-blocking mode belongs to the open file, which the user's shell shares: a new opening does not touch theirs.
@@ -119,7 +119,7 @@ def _open_again(descriptor: int) -> tuple[int, int]:
         return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY), _LARGEST_WRITE
     except OSError:
         # A socket, another user's pipe, no /proc: write only as much as poll promises.
-        return descriptor, _SAFE_PIPE_BYTES
+        return descriptor, SAFE_PIPE_BYTES
 
 
 def _is_writable(descriptor: int) -> bool:

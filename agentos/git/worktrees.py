@@ -28,7 +28,7 @@ BRANCH_PREFIX: Final = "agentos/"
 _HALF_MADE: Final = "initializing"
 _ORIGIN_FILE: Final = "agentos.json"
 _UNREADABLE_RECORD: Final = re.compile(r"failed to read \S*/worktrees/(?P<name>[^/]+)/")
-_LIST_PAUSES_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+LIST_PAUSES_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 class WouldLoseWorkError(AgentosError):
@@ -123,7 +123,7 @@ class Repository:
             return self._listed()
         except GitError:
             # One record that is just being written or deleted makes git give up on all of them.
-            with self._lock():
+            with self.locked():
                 return self._listed_alone()
 
     def _listed(self) -> tuple[Worktree, ...]:
@@ -135,7 +135,7 @@ class Repository:
 
         That passes in an instant; a record that a killed git left half written is removed.
         """
-        for pause_seconds in _LIST_PAUSES_SECONDS:
+        for pause_seconds in LIST_PAUSES_SECONDS:
             try:
                 return self._listed()
             except GitError:
@@ -164,7 +164,7 @@ class Repository:
         """Tell git about worktrees of ours that were moved with plain `mv` to a place next to where they were."""
         if not self._moved(self.worktrees()):
             return ()
-        with self._lock():
+        with self.locked():
             return self._repair_moved_alone(self._listed_alone())
 
     def _repair_moved_alone(self, worktrees: Sequence[Worktree]) -> tuple[Path, ...]:
@@ -190,7 +190,7 @@ class Repository:
 
         `files` are ignored files of the user's checkout (paths or globs) that the worktree gets too.
         """
-        with self._lock():
+        with self.locked():
             # Others wait for the lock meanwhile: git is asked for its list once, and again only if that was wrong.
             worktrees = self._listed_alone()
             if self._repair_moved_alone(worktrees):
@@ -231,7 +231,7 @@ class Repository:
 
         Refused with WouldLoseWorkError unless `force`. Safe to call again after a crash, and by many at once.
         """
-        with self._lock():
+        with self.locked():
             listed = self._listed_alone()
             worktree = self._find_in(listed, slug)
             if worktree is None and not force:
@@ -260,7 +260,7 @@ class Repository:
         return tuple(listing.splitlines())
 
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """One at a time adds, removes or repairs a worktree of a repository: two trip over `.git/worktrees`."""
         with locked(repository_lock_path(self.common_dir), timeout_seconds=300.0):
             yield

@@ -136,7 +136,7 @@ def _result(process: subprocess.Popen[bytes], said: _Conversation, timed_out: bo
 
 
 @functools.cache
-def _setpriv_path() -> str | None:
+def setpriv_path() -> str | None:
     return shutil.which("setpriv")
 
 
@@ -145,7 +145,7 @@ def dying_with_parent(argv: Sequence[str]) -> list[str]:
 
     `preexec_fn` is not safe in a process with threads, so a small program sets the parent-death signal and execs.
     """
-    setpriv = _setpriv_path()
+    setpriv = setpriv_path()
     return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else list(argv)
 
 

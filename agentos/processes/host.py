@@ -90,30 +90,30 @@ def _children_lists(pid: int) -> list[bytes]:
 
 
 def parent_of(pid: int) -> int | None:
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
 def session_of(pid: int) -> int | None:
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[3]) if fields else None
 
 
 def start_time(pid: int) -> str | None:
     """When a process started, in the kernel's own count; None when there is none, or where there is no /proc."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return fields[19] if len(fields) > 19 else None
 
 
 def is_suspended(pid: int) -> bool:
     """Stopped by a signal (SIGSTOP, Ctrl+Z, a debugger): silent, but not wedged."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return bool(fields) and fields[0] in ("T", "t")
 
 
 def is_runnable(pid: int) -> bool:
     """On a processor or waiting for one, rather than for something to happen."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return bool(fields) and fields[0] == "R"
 
 
@@ -145,7 +145,7 @@ def _pids() -> Iterator[int]:
                 yield int(name)
 
 
-def _stat_fields(pid: int) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the command's name, which may itself contain anything."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  Hot path.

@@ -40,9 +40,9 @@ POLL_SECONDS = 0.1
 _RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _DOOMED = ".pruned-"
-_LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
+LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
 _RUNS_FOR_ESTIMATES = 20
-_DURATIONS_FOR_ESTIMATES = 500
+DURATIONS_FOR_ESTIMATES = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,13 +209,13 @@ def past_durations(project_dir: Path, workflow: str) -> list[float]:
     project = str(project_dir.resolve())
     durations: list[float] = []
     for run_dir in run_dirs()[:_RUNS_FOR_ESTIMATES]:
-        summary = read_summary(run_dir, largest=_LARGEST_SUMMARY_FOR_ESTIMATES)
+        summary = read_summary(run_dir, largest=LARGEST_SUMMARY_FOR_ESTIMATES)
         if summary is None or summary.workflow != workflow or str(Path(summary.project_dir).resolve()) != project:
             continue
         durations += [item.seconds for item in summary.items if item.attempts and not item.outcome.is_unfinished]
-        if len(durations) >= _DURATIONS_FOR_ESTIMATES:
+        if len(durations) >= DURATIONS_FOR_ESTIMATES:
             break
-    return durations[:_DURATIONS_FOR_ESTIMATES]
+    return durations[:DURATIONS_FOR_ESTIMATES]
 
 
 def prunable(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[Path]:

@@ -13,7 +13,7 @@ from agentos.engine.claims import Claims, claim_name
 from agentos.errors import AgentosError
 from agentos.workflows.registry import label_of
 
-_CLAIM_PATIENCE_SECONDS = 3.0
+CLAIM_PATIENCE_SECONDS = 3.0
 
 
 class NotAnswerable(AgentosError):
@@ -74,7 +74,7 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
 
 def _claimed(claims: Claims, name: str) -> bool:
     """A worker that only looks whether an answer has come holds its item for a moment: wait for it."""
-    deadline = time.monotonic() + _CLAIM_PATIENCE_SECONDS
+    deadline = time.monotonic() + CLAIM_PATIENCE_SECONDS
     while not claims.take(name):
         if time.monotonic() > deadline:
             return False

@@ -68,7 +68,7 @@ def provider(sandbox: Sandbox, *keys: PoolKey, **config: Any) -> Iterator[Provid
 
 def add_server_key(server: ProviderServer, key: PoolKey) -> None:
     """A key the user makes while a run is under way."""
-    server.desk._keys[key.secret] = key.to_server_key()
+    server.desk.add_key(key.to_server_key())
 
 
 def limit_hits(server: ProviderServer) -> int:

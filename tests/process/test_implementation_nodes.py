@@ -315,7 +315,7 @@ def test_a_branch_is_worked_on_by_one_process_at_a_time(designs: Designs, monkey
     repository = branch.open_repository(designs.project, load_settings(designs.project))
     branch.hold_branch(repository, "1")
     branch.hold_branch(repository, "1")
-    monkeypatch.setattr(branch, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(branch, "PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr(branch, "_held", {})
 
     with pytest.raises(branch.BranchBusyError, match="agentos/1 is being worked on by another run"):

@@ -20,7 +20,7 @@ from agentos.settings import Settings
 AUTHOR: Final = Author("AgentOS", "agentos@localhost")
 KEPT_REFS: Final = "refs/agentos/kept"
 """Where work is kept that was on an item's branch before it started over."""
-_PATIENCE_SECONDS: Final = 15.0
+PATIENCE_SECONDS: Final = 15.0
 
 
 class BranchBusyError(AgentosError):
@@ -71,7 +71,7 @@ def hold_branch(repository: Repository, slug: str) -> None:
         return
     stack = contextlib.ExitStack()
     try:
-        stack.enter_context(locked(lock_path, timeout_seconds=_PATIENCE_SECONDS))
+        stack.enter_context(locked(lock_path, timeout_seconds=PATIENCE_SECONDS))
     except LockBusyError:
         raise BranchBusyError(
             f"{branch_of(slug)} is being worked on by another run: wait for it, or stop it."

@@ -45,7 +45,7 @@ class Scene:
             self.now += 1.0
             if alive:
                 self.watch.hear()
-            self.loop._run_timers()
+            self.loop.run_due_timers()
 
 
 @pytest.fixture

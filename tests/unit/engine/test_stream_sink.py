@@ -228,7 +228,7 @@ def test_without_a_second_opening_the_descriptor_itself_is_used(
     loop: Loop, calls: Calls, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a system without /proc."""
-    monkeypatch.setattr(stream_sink, "_open_again", lambda descriptor: (descriptor, stream_sink._SAFE_PIPE_BYTES))
+    monkeypatch.setattr(stream_sink, "open_again", lambda descriptor: (descriptor, stream_sink.SAFE_PIPE_BYTES))
     sink = make_sink(pipe.write, loop, calls)
     sent = os.urandom(500_000)
     sink.write(sent)

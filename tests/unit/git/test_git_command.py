@@ -62,8 +62,15 @@ def test_git_dir_of_a_calling_hook_does_not_redirect_us(project: Path, monkeypat
     assert Git(project).text("rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
-def test_a_command_that_wants_an_editor_does_not_hang(project: Path) -> None:
-    Git(project, extra_env={"GIT_EDITOR": "true"}).run("commit", "--amend", "--allow-empty")
+def test_a_command_that_wants_an_editor_does_not_open_the_users(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = tmp_path / "opened"
+    monkeypatch.setenv("GIT_EDITOR", f"touch {opened};:")
+    before = Git(project).text("rev-parse", "HEAD")
+    Git(project).run("commit", "--amend", "--allow-empty", "--date", "2001-01-01T00:00:00Z")
+    assert not opened.exists()
+    assert Git(project).text("rev-parse", "HEAD") != before
 
 
 def test_too_slow_git_is_ended_with_a_typed_error(project: Path) -> None:

@@ -415,7 +415,7 @@ def test_a_record_that_stays_half_written_is_an_error(
 ) -> None:
     repository.create("a")
     (repository.common_dir / "worktrees" / "a" / "commondir").write_text("")
-    monkeypatch.setattr("agentos.git.worktrees._LIST_PAUSES_SECONDS", (0.0,))
+    monkeypatch.setattr("agentos.git.worktrees.LIST_PAUSES_SECONDS", (0.0,))
     with pytest.raises(GitError, match="failed to read"):
         repository.worktrees()
 
@@ -435,7 +435,7 @@ def test_listing_waits_for_whoever_removes_a_worktree_however_long_that_takes(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A record that is half deleted makes `git worktree list` fail; only the remover's lock tells when it is over."""
-    monkeypatch.setattr("agentos.git.worktrees._LIST_PAUSES_SECONDS", ())
+    monkeypatch.setattr("agentos.git.worktrees.LIST_PAUSES_SECONDS", ())
     repository.create("a")
     record = repository.create("b").worktree.git_dir
     is_waiting = threading.Event()
@@ -446,7 +446,7 @@ def test_listing_waits_for_whoever_removes_a_worktree_however_long_that_takes(
 
     monkeypatch.setattr("agentos.files.time.sleep", wait_and_finish)
     with ThreadPoolExecutor(1) as executor:
-        with repository._lock():
+        with repository.locked():
             (record / "commondir").write_text("")
             listing = executor.submit(repository.worktrees)
             assert is_waiting.wait(30)
@@ -457,7 +457,7 @@ def test_listing_waits_for_whoever_removes_a_worktree_however_long_that_takes(
 def test_listing_never_fails_while_others_add_and_remove(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentos.git.worktrees._LIST_PAUSES_SECONDS", ())
+    monkeypatch.setattr("agentos.git.worktrees.LIST_PAUSES_SECONDS", ())
     repository.create("stays")
     is_over = threading.Event()
 

@@ -103,12 +103,12 @@ def test_merged_output_keeps_head_and_tail_and_says_what_is_missing(tmp_path: Pa
 
 
 def test_missing_program_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "_setpriv_path", lambda: None)
+    monkeypatch.setattr(children, "setpriv_path", lambda: None)
     with pytest.raises(FileNotFoundError):
         run_child(["no-such-program-here"], cwd=tmp_path, env=ENV, timeout_seconds=5)
 
 
-@pytest.mark.skipif(children._setpriv_path() is None, reason="needs setpriv")
+@pytest.mark.skipif(children.setpriv_path() is None, reason="needs setpriv")
 def test_child_dies_when_its_starter_is_killed(tmp_path: Path) -> None:
     pid_path = tmp_path / "pid"
     code = f"""

@@ -46,7 +46,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    fields = host._stat_fields(pid)
+    fields = host.stat_fields(pid)
     return bool(fields) and fields[0] not in ("Z", "X")
 
 

@@ -320,11 +320,11 @@ def test_past_durations_are_those_of_the_same_project_and_workflow(tmp_path: Pat
 
 
 def test_past_durations_stay_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_records, "_DURATIONS_FOR_ESTIMATES", 3)
+    monkeypatch.setattr(run_records, "DURATIONS_FOR_ESTIMATES", 3)
     for day in range(3):
         finished_run(NOW + timedelta(days=day), project_dir=str(tmp_path))
     assert len(past_durations(tmp_path, "lld")) == 3
-    monkeypatch.setattr(run_records, "_LARGEST_SUMMARY_FOR_ESTIMATES", 10)
+    monkeypatch.setattr(run_records, "LARGEST_SUMMARY_FOR_ESTIMATES", 10)
     assert past_durations(tmp_path, "lld") == []
 
 
@@ -548,8 +548,8 @@ def test_prune_says_what_it_removes_and_a_dry_run_removes_nothing(capsys: pytest
 
 
 def test_the_help_states_the_retention_policy() -> None:
-    assert f"newest {run_records.KEPT_RUNS}" in runs_command._PRUNE_HELP
-    assert f"{run_records.KEPT_DAYS} days" in runs_command._PRUNE_HELP
+    assert f"newest {run_records.KEPT_RUNS}" in runs_command.PRUNE_HELP
+    assert f"{run_records.KEPT_DAYS} days" in runs_command.PRUNE_HELP
 
 
 def test_building_the_parser_imports_nothing_heavy() -> None:

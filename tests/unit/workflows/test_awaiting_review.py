@@ -84,7 +84,7 @@ def test_an_item_in_the_hands_of_a_run_takes_no_answer(
     bench: Bench, go_on: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on()
-    monkeypatch.setattr(waiting, "_CLAIM_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "CLAIM_PATIENCE_SECONDS", 0.1)
     (item,) = waiting_items(bench.project)
     with Claims.of_project(bench.project) as theirs:
         assert theirs.take(claim_name("lld", "7"))
