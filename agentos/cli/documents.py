@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from agentos.cli import main, run_command
@@ -19,7 +20,8 @@ from agentos.cli.options import (
     setting_flags,
 )
 from agentos.cli.run_command import Work
-from agentos.engine.plan import make_plan
+from agentos.cli.texts import confirmed
+from agentos.engine.limits import DEFAULT_PARALLELISM
 from agentos.errors import UsageError
 from agentos.settings import Settings, load_settings
 from agentos.workflows.pending import Pending, ReasonKind, Wanted
@@ -73,28 +75,46 @@ class DocumentCommand:
 
     def find(self, arguments: argparse.Namespace, find: Find) -> Work:
         """The work on the documents that the flags choose."""
-        if not arguments.ids and not arguments.all:
-            raise UsageError(f"Nothing chosen: name {self.noun}s, or give --all for every pending one.")
         if arguments.ids and arguments.all:
             raise UsageError(f"--all and named {self.noun}s exclude each other.")
         project_dir = project_from(arguments.project, Path.cwd())
         settings = load_settings(project_dir, flags=setting_flags(arguments))
-        is_filing = getattr(arguments, "file", False)
-        pending = find(
-            project_dir, settings, Wanted(patterns=arguments.ids, is_fresh=arguments.fresh, is_filing=is_filing)
-        )
+        wanted = Wanted(is_fresh=arguments.fresh, is_filing=getattr(arguments, "file", False))
+        look = partial(find, project_dir, settings)
+        if not arguments.ids and not arguments.all:
+            self._ask_which(arguments, lambda item_id: look(replace(wanted, patterns=[item_id])))
+        pending = look(replace(wanted, patterns=arguments.ids))
         workflow = WORKFLOWS[self.workflow]
+        plan, left = run_command.planned(arguments, pending.items)
         return Work(
             arguments=arguments,
             workflow=workflow,
             project_dir=project_dir,
             settings=settings,
-            plan=make_plan(pending.items),
+            plan=plan,
             noun=self.noun,
             reasons=pending.reasons,
-            skipped=pending.skipped,
+            skipped=(*pending.skipped, *left),
             warnings=(*pending.warnings, *_changes(pending, workflow.label_prefix)),
         )
+
+    def _ask_which(self, arguments: argparse.Namespace, look: Callable[[str], Pending]) -> None:
+        """Who types `--parallel 101` and names nothing may mean item 101. Raises UsageError unless they say so."""
+        number: int | None = arguments.parallel
+        nothing = f"Nothing chosen: name {self.noun}s, or give --all for every pending one."
+        if number in (None, DEFAULT_PARALLELISM):
+            raise UsageError(nothing)
+        try:
+            look(str(number))
+        except UsageError:
+            raise UsageError(nothing) from None
+        program = arguments.parser.prog
+        if not confirmed(f"--parallel {number} says how many at once. Do you mean {self.noun} {number}?"):
+            raise UsageError(
+                f"Nothing chosen: --parallel {number} says how many at once. For {self.noun} {number}: "
+                f"{program} {number}; for every pending one: {program} --all --parallel."
+            )
+        arguments.ids, arguments.parallel = [str(number)], None
 
 
 def _changes(pending: Pending, label_prefix: str) -> list[str]:

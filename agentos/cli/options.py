@@ -114,6 +114,12 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--fresh", action="store_true", help="start every item over instead of resuming from its checkpoint"
     )
     parser.add_argument(
+        "--limit",
+        type=whole_number,
+        metavar="N",
+        help="take only the first N of the items, for a cheap first try (default: all of them)",
+    )
+    parser.add_argument(
         "--timeout-seconds",
         type=seconds,
         default=1800.0,

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentos.cli import run_command
 from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, project_from
 from agentos.cli.run_command import Work
-from agentos.engine.plan import Item, make_plan, parse_items, select
+from agentos.engine.plan import Item, parse_items, select
 from agentos.errors import UsageError
 from agentos.settings import load_settings
 from agentos.workflows.registry import Workflow
@@ -47,13 +47,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
     workflow = graph_workflow(arguments.graph)
+    plan, left = run_command.planned(arguments, select(_read_items(arguments.items), arguments.ids))
     return run_command.run(
         Work(
             arguments=arguments,
             workflow=workflow,
             project_dir=project_dir,
             settings=load_settings(project_dir),
-            plan=make_plan(select(_read_items(arguments.items), arguments.ids)),
+            plan=plan,
+            skipped=left,
         )
     )
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from agentos.cli import dry_run
 from agentos.cli.options import capped
 from agentos.cli.resume import resume_template
-from agentos.engine.plan import Plan
+from agentos.engine.plan import Item, Plan, make_plan
 from agentos.errors import ExitCode
 from agentos.events import Listener
 from agentos.settings import Settings
 from agentos.text.words import counted
-from agentos.workflows.pending import Reason
+from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow
 
 if TYPE_CHECKING:
@@ -83,6 +83,19 @@ class Work:
     def _wanted_parallel(self) -> int:
         wanted: int | None = self.arguments.parallel
         return wanted or self.settings.limits.parallel
+
+
+def planned(arguments: argparse.Namespace, items: Sequence[Item]) -> tuple[Plan, Skipped]:
+    """The plan of these items, as far as --limit lets it go, and what that leaves for later.
+
+    What comes first in a plan depends on nothing that comes later.
+    """
+    plan = make_plan(items)
+    limit: int | None = arguments.limit
+    if limit is None:
+        return plan, ()
+    why = Reason(ReasonKind.BEYOND_LIMIT, str(limit))
+    return make_plan(plan.items[:limit]), tuple((item.id, why) for item in plan.items[limit:])
 
 
 def run(work: Work, listener: Listener | None = None) -> int:

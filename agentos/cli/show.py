@@ -23,8 +23,9 @@ from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths, lineage_dir
+from agentos.workflows.item_names import find_item
 from agentos.workflows.lineage import Entry, Lineage
-from agentos.workflows.registry import Workflow, label_of, parse_label
+from agentos.workflows.registry import Workflow, label_of
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,7 +34,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="an item's document, its approval, history and last run",
         description="Show an item's document with its status, approval, findings, history, last run and log.",
     )
-    parser.add_argument("item", metavar="ITEM", help="an item, like LLD-42 or ISSUE-login-page")
+    parser.add_argument(
+        "item", metavar="ITEM", help="an item, like 42, LLD-42, ISSUE-login-page, or the path of its file"
+    )
     parser.add_argument("--lineage", type=int, metavar="N", help="print entry N of the item's history, as it is")
     parser.add_argument("--prompt", action="store_true", help="print the last prompt of the item's history")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -60,8 +63,8 @@ class _Item:
 
 def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
-    workflow, item_id = parse_label(arguments.item)
     settings = load_settings(project_dir)
+    workflow, item_id = find_item(arguments.item, project_dir, settings)
     lineage = Lineage(lineage_dir(project_dir, settings, workflow.label_prefix + item_id))
     if arguments.prompt or arguments.lineage is not None:
         return _show_entry(lineage, arguments)

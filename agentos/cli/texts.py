@@ -16,6 +16,14 @@ def say(*texts: str, to_stderr: bool = False) -> None:
     stream.flush()
 
 
+def confirmed(question: str) -> bool:
+    """Whether a person at the terminal says yes; no when nobody sits there."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    say(f"{question} [y/N]", to_stderr=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
 def say_document(text: str) -> None:
     """A whole document, without anything that would move a terminal's cursor or change its colours."""
     cleaned = clean_block(text.rstrip("\n").encode(errors="replace") + b"\n", keep_colour=False)

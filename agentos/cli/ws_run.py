@@ -16,7 +16,7 @@ from agentos.cli.resume import resume_template
 from agentos.cli.run import graph_workflow
 from agentos.cli.run_command import StartRun, Work
 from agentos.cli.ws_tables import result_lines
-from agentos.engine.plan import Plan, make_plan
+from agentos.engine.plan import Plan
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Listener
 from agentos.outcomes import PAUSED
@@ -68,14 +68,15 @@ def _work(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Se
         found = Found(tuple(graph_items(placed)))
     else:
         found = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh)
+    plan, left = run_command.planned(arguments, found.items)
     work = Work(
         arguments=arguments,
         workflow=graph_workflow(arguments.graph) if arguments.graph else replace(route.workflow(), label_prefix=""),
         project_dir=project.project_dir,
         settings=project.settings,
-        plan=make_plan(found.items),
+        plan=plan,
         noun="workstream",
-        skipped=found.skipped,
+        skipped=(*found.skipped, *left),
         resume_verb="run",
         start=_starter(arguments, project, chosen, route),
     )

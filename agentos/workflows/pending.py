@@ -35,6 +35,7 @@ class ReasonKind(Enum):
     DESIGN_APPROVED = "its design is approved already"
     WAITS_FOR_MERGE = "waits until {about} is merged"
     DEPENDENCY_OPEN = "depends on {about}, which is not implemented"
+    BEYOND_LIMIT = "left for later by --limit {about}"
 
 
 @dataclass(frozen=True, slots=True)

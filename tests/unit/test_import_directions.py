@@ -116,6 +116,7 @@ ROOMS = (
     "workflows.registry",
     "workflows.prompts",
     "workflows.document_paths",
+    "workflows.item_names",
     "workflows.pending",
     "workflows.lineage",
     "workflows.context",

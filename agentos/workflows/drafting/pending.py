@@ -17,6 +17,7 @@ from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
 from agentos.text.suggestions import did_you_mean
 from agentos.text.words import listed
+from agentos.workflows.item_names import item_named
 from agentos.workflows.pending import Approval, Pending, Reason, ReasonKind, Wanted, plan_pending
 
 _NOT_READY = "needs revision"
@@ -122,7 +123,9 @@ def _approval(path: Path, shown: str, warnings: list[str]) -> Approval | None:
 
 
 def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
-    patterns = [pattern.removeprefix(stock.label_prefix) for pattern in wanted.patterns]
+    files = {Path(item.origin).resolve(): item.id for item in stock.items}
+    known = [item.id for item in stock.items]
+    patterns = [item_named(pattern, known, lambda: files) for pattern in wanted.patterns]
     chosen = _select(stock.items, patterns)
     checkpoints = store_for(project_dir)
     unfinished = {i.id for i in chosen if checkpoints.exists(ItemRef(stock.workflow, i.id))}

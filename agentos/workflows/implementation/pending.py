@@ -19,6 +19,7 @@ from agentos.sources.item import dependency_ids
 from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
 from agentos.workflows.implementation.records import branch_prefix, has_branch, read_record
+from agentos.workflows.item_names import issue_files, item_named
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 WORKFLOW = "implementation"
@@ -41,8 +42,10 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
 
     A design that is named is always tried: its first node refuses what is not approved, with the reason.
     """
-    patterns = [re.sub(r"^(?:LLD|IMPL)-", "", pattern) for pattern in wanted.patterns]
-    designs = select(read_designs(project_dir, settings), patterns)
+    known = read_designs(project_dir, settings)
+    ids = [design.id for design in known]
+    patterns = [item_named(text, ids, lambda: issue_files(project_dir, settings)) for text in wanted.patterns]
+    designs = select(known, patterns)
     pending, reasons, skipped = [], {}, []
     for design in designs:
         unfinished = store_for(project_dir).exists(ItemRef(WORKFLOW, design.id))

@@ -16,13 +16,15 @@ from agentos.workflows.implementation.pending import (
     without_unmet,
 )
 from agentos.workflows.implementation.records import branch_prefix
+from agentos.workflows.item_names import issue_files, item_named
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 
 def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     """Issues that need a design, and approved designs that are not implemented."""
-    wanted = replace(wanted, patterns=[pattern.removeprefix("PIPE-") for pattern in wanted.patterns])
     issues = find_llds(project_dir, settings, wanted)
+    ids = [*(item.id for item in issues.items), *(item_id for item_id, _ in issues.skipped)]
+    named = [item_named(text, ids, lambda: issue_files(project_dir, settings)) for text in wanted.patterns]
     designs = {design.id: design for design in read_designs(project_dir, settings)}
     prefix = branch_prefix(project_dir)
     items = [from_issue(item, prefix) for item in issues.items]
@@ -38,7 +40,7 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
         reasons[item_id] = Reason(ReasonKind.DESIGNED)
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
-    return without_unmet(found, open_work(project_dir, settings), named=wanted.patterns)
+    return without_unmet(found, open_work(project_dir, settings), named=named)
 
 
 def from_issue(issue: Item, prefix: str = "") -> Item:

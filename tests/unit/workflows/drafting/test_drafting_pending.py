@@ -111,3 +111,32 @@ def test_a_brief_put_away_before_its_run_was_killed_goes_on_as_it_was(project: P
     assert ids(find_briefs(project, Settings(), Wanted())) == []
     store_for(project).open(ItemRef("issue", "a")).close()
     assert find_briefs(project, Settings(), Wanted()).items[0] == before
+
+
+def test_an_item_goes_by_its_number_its_label_and_the_path_of_its_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(project, "docs/issues/007-x.md", "docs/issues/issue-search.md", "docs/issues/101-y.md", "docs/issues/1010.md")
+    (project / "docs/issues/odd.md").write_text(f"---\nid: chosen\n---\n{TEXT}")
+    approve(project / "docs/lld/active/LLD-101.md", "# Other\n")
+    (project / "elsewhere").mkdir()
+    add(project, "elsewhere/101-y.md")
+    monkeypatch.chdir(project / "docs")
+
+    def named(text: str) -> list[str]:
+        return ids(find_llds(project, Settings(), Wanted(patterns=[text])))
+
+    for text in ("101", "#101", "LLD-101", "lld-101", "issues/101-y.md", str(project / "docs/issues/101-y.md")):
+        assert named(text) == ["101"], text
+    assert named("lld/active/LLD-101.md") == ["101"]
+    assert named("#007") == ["7"]
+    assert named("issues/odd.md") == ["chosen"]
+    assert named("LLD-10*") == ["101", "1010"]
+    # An id that begins like a label is an id, and a glob of such ids is no glob of everything.
+    assert named("issue-search") == ["issue-search"]
+    assert named("issue-s*") == ["issue-search"]
+    for text in ("issue-z*", "../elsewhere/101-y.md"):
+        with pytest.raises(UsageError, match="No issue matches"):
+            named(text)
+    with pytest.raises(UsageError, match=r"No issue matches .issue-serch.\. Did you mean issue-search\?"):
+        named("issue-serch")
