@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from agentos.cli.parsing import CommandParser
+from agentos.hints import Hint
 
 _SCRIPTS = ("agentos", "lld-workflow", "issue-workflow")
 
@@ -15,9 +16,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "completion",
         help="print a completion script for bash, zsh or fish",
         description="Print a completion script.\n\n"
-        "  bash: agentos completion bash > ~/.local/share/bash-completion/completions/agentos\n"
-        "  zsh:  agentos completion zsh > a folder of your $fpath, as _agentos\n"
-        "  fish: agentos completion fish > ~/.config/fish/completions/agentos.fish",
+        f"  bash: {Hint.COMPLETE_BASH.line()}\n"
+        f"  zsh:  {Hint.COMPLETE_ZSH.line()}\n"
+        f"        and fpath+=(~/.zfunc) before compinit in ~/.zshrc\n"
+        f"  fish: {Hint.COMPLETE_FISH.line()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))

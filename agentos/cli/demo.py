@@ -6,14 +6,18 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from agentos.cli.texts import say
+from agentos.engine.signals import signals_handled
 from agentos.errors import AgentosError, ExitCode, UsageError
+from agentos.hints import PREFIX_VARIABLE, Hint, Place, program
 
 _MARK = ".agentos-demo"
 _DESIGNING = ("lld-workflow", "--all", "--parallel", "3", "--drafter", "offline", "--reviewer", "offline")
@@ -47,33 +51,55 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     demo_dir = Path(arguments.dir).absolute()
     project_dir = _make_project(demo_dir)
+    place = Place(project=_shown(project_dir), prefix=f"AGENTOS_HOME={shlex.quote(_shown(demo_dir / 'home'))}")
     environment = os.environ | {"AGENTOS_HOME": str(demo_dir / "home")}
     environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.3")
     say(f"A sample project with ten issues is in {_shown(project_dir)}. Designing them, three at a time:\n")
     # Eight designs are approved and two need their authors' answers: that is what exit code 3 says.
-    status = _show(_DESIGNING, project_dir, environment, expected=ExitCode.NEEDS_ATTENTION)
+    status = _show(_DESIGNING, place, environment, expected=ExitCode.NEEDS_ATTENTION)
     if status == ExitCode.INTERRUPTED:
-        return int(status)
+        return _stopped(demo_dir)
     say(
         "\nFour of the issues all the way to tested code, from recorded answers; 5 builds on 2, 6 needs two rounds:\n"
     )
     with resources.as_file(resources.files("agentos.demo").joinpath("recorded")) as recorded_dir:
+        recorded = f"AGENTOS_RECORDED_DIR={shlex.quote(_shown(recorded_dir))}"
         environment["AGENTOS_RECORDED_DIR"] = str(recorded_dir)
-        status = _show(_CODING, project_dir, environment, expected=ExitCode.OK)
+        coding = replace(place, prefix=f"{place.prefix} {recorded}")
+        status = _show(_CODING, coding, environment, expected=ExitCode.OK)
     if status == ExitCode.INTERRUPTED:
-        return int(status)
-    say(_closing_lines(project_dir, demo_dir / "home"))
+        return _stopped(demo_dir)
+    say(_closing_lines(place))
     return 0
 
 
-def _show(command: Sequence[str], project_dir: Path, environment: dict[str, str], *, expected: ExitCode) -> ExitCode:
+def _show(command: Sequence[str], place: Place, environment: dict[str, str], *, expected: ExitCode) -> ExitCode:
     """Run a command before the user's eyes. Raises AgentosError when it ends otherwise than it should."""
-    say(f"$ cd {_shown(project_dir)} && {' '.join(command)}\n")
-    executable = Path(sys.executable).with_name(command[0])
-    status = subprocess.run([str(executable), *command[1:]], cwd=project_dir, env=environment, check=False).returncode
+    name, words = command[0], [*command[1:], "--project", place.project]
+    say(f"$ {place.prefix} {program(name)} {shlex.join(words)}\n")
+    status = _run([str(Path(sys.executable).with_name(name)), *words], environment | {PREFIX_VARIABLE: place.prefix})
     if status not in (expected, ExitCode.INTERRUPTED):
-        raise AgentosError(f"The demo did not go as it should: {command[0]} exited with {status}, not {expected:d}.")
+        raise AgentosError(f"The demo did not go as it should: {name} exited with {status}, not {expected:d}.")
     return ExitCode(status)
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    """The command's exit status. It hears every stop once, whether the terminal or another process sent it."""
+    # In a group of its own the terminal's Ctrl+C comes only to us, and from here to the command.
+    process = subprocess.Popen(command, env=environment, process_group=0)
+
+    def suspend() -> None:
+        process.send_signal(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        process.send_signal(signal.SIGCONT)
+
+    with signals_handled(process.send_signal, on_suspend=suspend):
+        return process.wait()
+
+
+def _stopped(demo_dir: Path) -> int:
+    say(f"\nThe demo was stopped. It starts over with: {Hint.DEMO.line(folder=_shown(demo_dir))}")
+    return int(ExitCode.INTERRUPTED)
 
 
 def _make_project(demo_dir: Path) -> Path:
@@ -95,27 +121,18 @@ def _make_project(demo_dir: Path) -> Path:
     return project_dir
 
 
-def _closing_lines(project_dir: Path, home_dir: Path) -> str:
+def _closing_lines(place: Place) -> str:
     """What to look at next: each command on a line of its own that works when pasted."""
-    project, agentos = shlex.quote(_shown(project_dir)), _program("agentos")
-    at_home = f"AGENTOS_HOME={shlex.quote(_shown(home_dir))} {agentos}"
+    designs = f"{place.project}/docs/lld/active"
     steps = {
-        "A reviewed design, with its approval and history": f"{at_home} show LLD-1 --project {project}",
-        "A branch: code, tests, reports": f"git -C {project} --no-pager show --stat agentos/6",
-        "How the run went": f"{at_home} runs show last",
-        "The check that every design passed, for people and CI": f"{agentos} lint '{project}/docs/lld/active/*.md'",
-        "A key of your own; then run lld-workflow --all --parallel 3 in your repository": (
-            f"{agentos} keys add alpha --provider google"
-        ),
+        "A reviewed design, with its approval and history": Hint.SHOW_DOCUMENT.line(label="LLD-1", place=place),
+        "A branch: code, tests, reports": Hint.SHOW_BRANCH.line(folder=place.project, branch="agentos/6"),
+        "How the run went": Hint.SHOW_LAST_RUN.line(place=place),
+        "The check that every design passed, for people and CI": Hint.LINT.line(path=designs),
+        "A key of your own; then design your own issues": Hint.ADD_KEY.line(provider="google"),
     }
     told = "".join(f"\n  {what}:\n    {command}\n" for what, command in steps.items())
     return f"{_TWO_NEED_REVISION}\nNext steps:\n{told}"
-
-
-def _program(name: str) -> str:
-    """How a shell in this folder finds one of our commands."""
-    path, found = Path(sys.executable).with_name(name), shutil.which(name)
-    return name if found and Path(found).samefile(path) else shlex.quote(_shown(path))
 
 
 def _shown(path: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from agentos.cli.options import project_from
 from agentos.cli.texts import say
 from agentos.errors import AgentosError, UsageError
+from agentos.hints import Hint
 from agentos.keys.credentials import load_credentials
 from agentos.providers.registry import default_models
 from agentos.settings import FILE_NAME, Settings
@@ -157,7 +158,8 @@ def _found(project_dir: Path, chosen: Mapping[str, Any]) -> list[str]:
 
 def _git_words(project_dir: Path) -> str:
     if not (project_dir / ".git").exists():
-        return "not a repository; designs work without, implementations need one (git init)"
+        make = Hint.GIT_INIT.line(folder=project_dir)
+        return f"not a repository; designs work without, implementations need one: {make}"
     return f"repository {project_dir.name}"
 
 
@@ -182,9 +184,9 @@ def _key_words() -> str:
     except AgentosError as error:
         return str(error)
     names = [f"{credential.spec.name} ({credential.spec.provider})" for credential in credentials.credentials]
-    return listed(names) or "none: agentos keys add NAME --provider google, or --drafter offline"
+    return listed(names) or f"none; `{Hint.ADD_KEY.line(provider='google')}` adds one, --drafter offline needs none"
 
 
 def _next_step(issues: str, project_dir: Path) -> str:
     has_issues = issues.startswith("github:") or (project_dir / issues).is_dir()
-    return "lld-workflow --all --dry-run" if has_issues else "write an issue, then lld-workflow --all --dry-run"
+    return f"{'' if has_issues else 'write an issue, then '}{Hint.PREVIEW_DESIGNS.line()}"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from agentos.cli.options import whole_number
 from agentos.cli.texts import say, say_json
 from agentos.clock import local_second
-from agentos.errors import ExitCode, UsageError
+from agentos.errors import ExitCode, NoUsableKeyError, UsageError
+from agentos.hints import Hint
 from agentos.paths import credentials_path
 from agentos.providers.registry import providers
 from agentos.text.table import table_lines
@@ -30,7 +31,6 @@ _CHECK_HEADINGS = ("NAME", "PROVIDER", "GROUP", "RESULT", "MODEL", "NOTE")
 _ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
 pipe; it is never an argument, which others on this machine could see. Keys that share a quota belong to
 one group: {owners}."""
-_ADD_ONE = "Add one: agentos keys add NAME --provider google"
 _CHECK_HELP = """Make one cheap call with each key and say which are valid, limited or rejected. What is learned is
 remembered for the next run. Exits 4 if no key can serve, now or when its limit ends."""
 
@@ -105,7 +105,7 @@ def _list(*, as_json: bool) -> int:
     elif rows:
         say(*table_lines([_HEADINGS, *map(_cells, rows)], window_columns()))
     else:
-        say(f"No keys yet. {_ADD_ONE}")
+        say(f"No keys yet. Add one: {Hint.ADD_KEY.line(provider='google')}")
     return ExitCode.OK
 
 
@@ -153,7 +153,7 @@ def _read_secret(name: str) -> str:
         return getpass.getpass(f"Secret of {name} (not shown): ")
     line = sys.stdin.readline() if sys.stdin is not None else ""
     if not line.strip():
-        raise UsageError(f"No secret: pipe it in, as in `agentos keys add {name} … < secret.txt`, or use a terminal.")
+        raise UsageError(f"No secret for {name}: type it at a terminal, or redirect standard input from a file.")
     return line
 
 
@@ -170,7 +170,7 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
 
     credentials = selected(_load(), names)
     if not credentials.credentials:
-        raise UsageError(f"No keys to check. {_ADD_ONE}")
+        raise NoUsableKeyError(f"No keys to check. Add one: {Hint.ADD_KEY.line(provider='google')}")
     _use_project_settings({spec.provider for spec in credentials.specs})
     from agentos.llm.key_check import check_keys
 

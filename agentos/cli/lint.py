@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agentos.errors import ExitCode
+from agentos.errors import ExitCode, UsageError
 
 _DEFAULT_PLACE = "docs/lld"
 
@@ -45,10 +45,9 @@ def run(args: argparse.Namespace) -> int:
     from agentos.documents.inline import shown  # noqa: PLC0415
 
     found, missing = lint.find_documents(args.paths or [_DEFAULT_PLACE])
-    for name in missing:
-        sys.stderr.write(f"agentos lint: no such file: {shown(name)} (give a Markdown file, a folder or a glob)\n")
     if missing:
-        return ExitCode.USAGE
+        names = ", ".join(shown(name) for name in missing)
+        raise UsageError(f"no such file: {names} (give a Markdown file, a folder or a glob)")
     repositories = lint.Repositories(args.root)
     reports = [lint.lint_file(path, args.type, repositories.of(path)) for path in found]
     if args.json:

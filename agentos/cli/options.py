@@ -9,6 +9,7 @@ from typing import Any
 
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 from agentos.errors import UsageError
+from agentos.hints import remember_project
 from agentos.paths import find_project_dir
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -165,6 +166,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 def project_from(given: str | None, here: Path) -> Path:
     """The project that --project names, or the one around here."""
+    remember_project(given)
     if given is None:
         return find_project_dir(here)
     project_dir = Path(given).expanduser().resolve()

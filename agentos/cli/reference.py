@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from agentos.cli.main import build_parser
+from agentos.hints import program
 
 _WIDTH = 100
 _HEAD = """# Commands
@@ -21,7 +22,8 @@ def reference() -> str:
     parts = [_HEAD]
     for name, parser in _commands(build_parser(), ()):
         parser.formatter_class = _formatter
-        text = "\n".join(line.rstrip() for line in parser.format_help().rstrip().splitlines())
+        help_text = parser.format_help().replace(f" {program('agentos')} ", " agentos ")
+        text = "\n".join(line.rstrip() for line in help_text.rstrip().splitlines())
         parts.append(f"\n## agentos {name}\n\n```\n{text}\n```\n")
     return "".join(parts)
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentos.hints import Place
 from agentos.reporters.resume_line import BUDGET, IDS, plain_number, without_places
 
 _NEVER_AGAIN = ("fresh", "dry_run")
@@ -33,7 +34,8 @@ def resume_template(
         subcommands[-1] = verb
     names_items = verb is not None or any(getattr(arguments, name, None) for name in _NAMES)
     program_words = _program_words(program, getattr(arguments, "script", None))
-    start = without_places(shlex.join([*program_words, *subcommands]))
+    typed = " ".join(filter(None, [Place.of_user().prefix, shlex.join([*program_words, *subcommands])]))
+    start = without_places(typed)
     actions = [action for action in parser._actions if kept is None or action.dest in kept]
     # What is chosen stands first, as people type it.
     actions.sort(key=lambda action: action.dest != "all")

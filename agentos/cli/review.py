@@ -10,12 +10,13 @@ from typing import Any
 from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
+from agentos.hints import Hint
 from agentos.reporters.last_run import last_run
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
-from agentos.workflows.registry import WORKFLOWS
 
+_COMMANDS = {"lld": "lld", "issue": "issue", "implementation": "implement", "pipeline": "pipeline"}
 _ANSWERED = {"approve": "approved", "revise": "to be revised"}
 
 
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     answer = _answer(arguments)
     if arguments.item is None or arguments.all:
         if answer is not None:
-            raise UsageError("An answer is for one item: agentos review LLD-42 --approve.")
+            raise UsageError("An answer is for one item: name it, as in ITEM --approve.")
         return _list(waiting, as_json=arguments.json)
     item = _find(waiting, arguments.item)
     if answer is None:
@@ -118,8 +119,14 @@ def _show(item: Waiting, *, as_json: bool) -> int:
         say(f"{prefix_of(item.label)} The reviewer's verdict: {one_line(str(question['verdict']), 40)}")
     if item.answer is not None:
         say(f"{prefix_of(item.label)} Answered already ({_answer_words(item.answer)}); a new answer replaces it.")
-    say(f'{prefix_of(item.label)} Answer with: agentos review {item.label} --approve | --revise "what to change"')
+    say(f"{prefix_of(item.label)} Answer with: {' or '.join(answer_lines(item))}")
     return 0
+
+
+def answer_lines(item: Waiting) -> list[str]:
+    """What answers it: a gate of ours takes two answers, the question of a user's graph any."""
+    fitting = (Hint.APPROVE, Hint.REVISE) if "gate" in item.question else (Hint.ANSWER,)
+    return [hint.line(label=item.label) for hint in fitting]
 
 
 def _document(item: Waiting) -> dict[str, Any]:
@@ -145,4 +152,6 @@ def _command(project_dir: Path, item: Waiting) -> str:
     parked_in = last_run(project_dir, item.workflow, item.item_id)
     if parked_in is not None and parked_in.summary.resume_command:
         return f": {parked_in.summary.resume_command}"
-    return f": agentos {item.workflow} {item.item_id}" if item.workflow in WORKFLOWS else " the same command again"
+    if item.workflow not in _COMMANDS:
+        return " the same command again"
+    return f": {Hint.CONTINUE.line(workflow=_COMMANDS[item.workflow], item=item.item_id)}"

@@ -23,6 +23,7 @@ from agentos.cli.options import (
 from agentos.cli.texts import say, say_json
 from agentos.engine.limits import DEFAULT_PARALLELISM
 from agentos.errors import ExitCode
+from agentos.hints import Hint
 
 if TYPE_CHECKING:
     from agentos.workstreams.commands import ProjectWorkstreams
@@ -240,7 +241,7 @@ def _list(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     elif overviews:
         say(*ws_tables.list_lines(overviews, window_columns()))
     else:
-        say('No workstreams. `agentos ws new SLUG "text"` makes one.')
+        say(f"No workstreams. `{Hint.NEW_WORKSTREAM.line()}` makes one.")
     return ExitCode.OK
 
 
@@ -300,7 +301,7 @@ def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request:
     slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not slugs:
-        raise UsageError("no workstream to change: see `agentos ws list`")
+        raise UsageError(f"no workstream to change: see `{Hint.LIST_WORKSTREAMS.line()}`")
     changed = project.apply(slugs, request)
     if arguments.json:
         say_json([{"slug": each.slug, **state_json(each.state)} for each in changed])

@@ -6,11 +6,13 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agentos.cli.texts import say, say_json
 from agentos.cli.ws_tables import proposal_lines
 from agentos.errors import AgentosError, ExitCode
+from agentos.hints import Hint
 from agentos.workstreams.commands import ProjectWorkstreams, Removed
 from agentos.workstreams.state import select_slugs
 
@@ -22,7 +24,7 @@ def remove(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     for attempt in _attempts(project, slugs, force=arguments.force):
         attempts.append(attempt)
         if attempt.removed is not None and not arguments.json:
-            say(_removed_words(attempt.removed))
+            say(_removed_words(attempt.removed, project.project_dir))
     if arguments.json:
         say_json([attempt.as_json() for attempt in attempts])
     return _worst(attempts)
@@ -46,7 +48,7 @@ def cleanup(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     for line in proposal_lines(proposals, removed=removed if arguments.apply else None):
         say(line)
     if removable and not arguments.apply:
-        say("Dry run. `agentos ws cleanup --apply` removes them.")
+        say(f"Dry run. `{Hint.REMOVE_MERGED.line()}` removes them.")
     return _worst(attempts)
 
 
@@ -79,11 +81,14 @@ def _attempts(project: ProjectWorkstreams, slugs: Sequence[str], *, force: bool)
             yield _Attempt(slug, error=error)
 
 
-def _removed_words(removed: Removed) -> str:
+def _removed_words(removed: Removed, project_dir: Path) -> str:
     if removed.lost is None:
         return f"{removed.slug}: removed"
-    back = f" (commits: git branch {removed.branch} {removed.tip[:12]})" if removed.tip else ""
-    return f"{removed.slug}: removed; lost: {removed.lost.words()}{back}"
+    lost = f"{removed.slug}: removed; lost: {removed.lost.words()}"
+    if not removed.tip:
+        return lost
+    back = Hint.BRANCH_BACK.line(folder=project_dir, branch=removed.branch, commit=removed.tip[:12])
+    return f"{lost} (`{back}` brings its commits back)"
 
 
 def _worst(attempts: Iterable[_Attempt]) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agentos.cli.texts import say, say_json
 from agentos.cli.ws_tables import reservation_lines
 from agentos.errors import ExitCode, UsageError
+from agentos.hints import Hint
 from agentos.workstreams.commands import ProjectWorkstreams
 from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.state import select_slugs
@@ -19,7 +20,7 @@ def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     known = project.refreshed()
     wants_more = bool(arguments.ports or arguments.names)
     if wants_more and not arguments.slugs:
-        raise UsageError("name the workstream that is to have it, as in `agentos ws lease SLUG --port WEB_PORT`")
+        raise UsageError(f"name the workstream that is to have it, as in `{_example(known)}`")
     slugs = select_slugs(arguments.slugs, known)
     for slug in slugs if wants_more else ():
         project.reserve(slug, ports=arguments.ports, names=arguments.names)
@@ -32,7 +33,7 @@ def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     elif chosen:
         say(*reservation_lines(chosen))
     else:
-        sys.stderr.write("No reservations. `agentos ws lease SLUG --port WEB_PORT` takes a port.\n")
+        sys.stderr.write(f"No reservations. `{_example(known)}` takes a port.\n")
     return ExitCode.OK
 
 
@@ -49,6 +50,10 @@ def release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
         given_back = [f"{each.slug}: {each.variable} {each.value} given back" for each in released]
         say(*(given_back or ["Nothing was held."]))
     return ExitCode.OK
+
+
+def _example(known: Iterable[str]) -> str:
+    return Hint.LEASE_PORT.line(slug=next(iter(sorted(known)), "login-page"))
 
 
 def _refuse_unknown(slug: str, variables: Sequence[str], held: Sequence[Reservation]) -> None:

@@ -19,6 +19,7 @@ from agentos.cli.ws_tables import result_lines
 from agentos.engine.plan import Plan
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Listener
+from agentos.hints import Hint
 from agentos.outcomes import PAUSED
 from agentos.reporters.resume_line import resume_line
 from agentos.text.window import window_columns
@@ -40,7 +41,7 @@ def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int
     chosen, left = choose_able(workstreams, arguments.slugs, TakeUp("", this_process()))
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not chosen:
-        raise UsageError("no workstream to run: see `agentos ws list`")
+        raise UsageError(f"no workstream to run: see `{Hint.LIST_WORKSTREAMS.line()}`")
     return run_command.run(_work(arguments, project, [workstreams[slug] for slug in chosen]))
 
 
@@ -49,7 +50,7 @@ def run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     active = [each for _, each in sorted(project.refreshed().items()) if each.state == Active()]
     if not active:
         stream = sys.stderr if arguments.json else sys.stdout
-        stream.write('No active workstreams. `agentos ws new SLUG "text"` makes one.\n')
+        stream.write(f"No active workstreams. `{Hint.NEW_WORKSTREAM.line()}` makes one.\n")
         return ExitCode.OK
     return run_command.run(_work(arguments, project, active))
 

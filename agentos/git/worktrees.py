@@ -19,6 +19,7 @@ from agentos.files import locked, write_whole
 from agentos.git.command import OWNER_VARIABLE, Git, GitError
 from agentos.git.provisioning import ProvidedFile, provide_files
 from agentos.git.unsaved_work import UnsavedWork, find_unsaved_work
+from agentos.hints import Hint
 from agentos.paths import repository_lock_path, worktrees_dir
 from agentos.processes.children import kill_with_variable
 from agentos.text.identifiers import sanitize_identifier
@@ -102,7 +103,8 @@ class Repository:
             answer = git.text("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
         except GitError as error:
             raise UsageError(
-                f"{project_dir} is not in a git checkout ({error.stderr_tail}): run `git init` there or go to one"
+                f"{project_dir} is not in a git checkout ({error.stderr_tail}): "
+                f"run `{Hint.GIT_INIT.line(folder=project_dir)}` or go to one"
             ) from None
         common_dir, top_level = answer.splitlines()
         # Resolved, since git writes down where worktrees really are.
@@ -308,7 +310,7 @@ class Repository:
         git.run("worktree", "add", *where, env={OWNER_VARIABLE: str(path)}, timeout_seconds=600)
         git_dir = _git_dirs(self.common_dir).get(path)
         if git_dir is None:
-            raise AgentosError(f"git made no worktree at {path}: see `git worktree list` in {self.project_dir}")
+            raise AgentosError(f"git made no worktree at {path}, and gave no reason")
         return Worktree(path, commit, branch, git_dir)
 
     def _make_worktrees_dir(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from agentos.distribution import install_line
 from agentos.errors import UsageError
 from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
+from agentos.hints import Hint
 from agentos.keys.groups import KeySpec
 from agentos.paths import credentials_path, key_salt_path
 from agentos.providers.registry import key_variables, providers
@@ -135,7 +136,8 @@ def add_credential(
         text = _read(path) or ""
         if any(existing.get("name") == spec.name for existing in _parse(path, text)):
             raise UsageError(
-                f"{path}: a key named {spec.name!r} exists. Run agentos keys rm {spec.name}, or choose another name"
+                f"{path}: a key named {spec.name!r} exists. "
+                f"Run `{Hint.REMOVE_KEY.line(name=spec.name)}`, or choose another name"
             )
         if use_keyring:
             assert secret is not None
@@ -191,7 +193,7 @@ def _read(path: Path) -> str | None:
         raise UsageError(f"{path}: not UTF-8 text: save it as UTF-8") from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise UsageError(f"{path}: cannot be read ({reason}): chmod 600 {path}") from None
+        raise UsageError(f"{path}: cannot be read ({reason}): `{Hint.MAKE_PRIVATE.line(path=path)}`") from None
 
 
 def _parse(path: Path, text: str) -> list[dict[str, Any]]:
@@ -280,7 +282,9 @@ def _find_secret(
         return _checked_secret(value, where)
     stored = keyring_get(KEYRING_SERVICE, name)
     if stored is None:
-        raise UsageError(f"{where}: the OS keyring has no secret for it: agentos keys rm {name}, then add it again")
+        raise UsageError(
+            f"{where}: the OS keyring has no secret for it: `{Hint.REMOVE_KEY.line(name=name)}`, then add it again"
+        )
     return _checked_secret(stored, where)
 
 
@@ -319,7 +323,7 @@ def _mode_warnings(path: Path) -> list[str]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "nt" or not mode & ~(PRIVATE_FILE_MODE | stat.S_IXUSR):
         return []
-    return [f"{path} is open to others (mode {mode:04o}): chmod 600 {path}"]
+    return [f"{path} is open to others (mode {mode:04o}): `{Hint.MAKE_PRIVATE.line(path=path)}`"]
 
 
 def _group_warnings(credentials: list[Credential]) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from agentos.clock import local_second
 from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError
+from agentos.hints import Hint
 from agentos.keys.budget import Budget
 from agentos.keys.leases import Ask
 
@@ -25,10 +26,10 @@ def no_key(ask: Ask, names: tuple[str, ...]) -> NoUsableKeyError:
     model = f"{ask.provider}:{ask.model}"
     if not names:
         return NoUsableKeyError(
-            f"No key for {model}. Add one: agentos keys add NAME --provider {ask.provider} (or choose another model)."
+            f"No key for {model}. Add one: `{Hint.ADD_KEY.line(provider=ask.provider)}`, or choose another model."
         )
     return NoUsableKeyError(
-        f"No usable key for {model}: {', '.join(names)} rejected or without quota. See: agentos keys check."
+        f"No usable key for {model}: {', '.join(names)} rejected or without quota. See `{Hint.CHECK_KEYS.line()}`."
     )
 
 

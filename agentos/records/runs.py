@@ -21,6 +21,7 @@ from typing import Any, Literal
 from agentos.clock import stamp
 from agentos.errors import UsageError
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_name, type_name
+from agentos.hints import Hint
 from agentos.outcomes import Outcome
 from agentos.paths import runs_dir
 from agentos.records.format import RunSummary, parse_record, parse_summary
@@ -197,7 +198,7 @@ def find_run(text: str) -> Path:
         raise UsageError(f"run '{text}' is ambiguous: {_some([each.name for each in matching])}; give more of the id")
     names = [run_dir.name for run_dir in known]
     close = nearest(text, names) or names[:3]
-    raise UsageError(f"no run '{text}'; did you mean {_some(close)}? 'agentos runs' lists all")
+    raise UsageError(f"no run '{text}'; did you mean {_some(close)}? `{Hint.LIST_RUNS.line()}` lists all")
 
 
 def _some(names: list[str]) -> str:

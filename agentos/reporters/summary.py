@@ -10,6 +10,7 @@ from pathlib import Path
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
+from agentos.hints import Hint
 from agentos.outcomes import AWAITING_REVIEW, FAILED, PAUSED
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
@@ -160,9 +161,13 @@ def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     if not labels:
         return []
     waits = "waits" if len(labels) == 1 else "wait"
-    answer = f'agentos review {labels[0]} --approve | --revise "what to change"'
+    answer = Hint.LOOK_AT_REVIEW.line(label=labels[0])
     again = [f"Then resume with: {summary.resume_command}"] if summary.resume_command else []
-    return [f"{counted(len(labels), 'item')} {waits} for review: {listed(labels)}", f"Answer with: {answer}", *again]
+    return [
+        f"{counted(len(labels), 'item')} {waits} for review: {listed(labels)}",
+        f"See what it asks and how to answer: {answer}",
+        *again,
+    ]
 
 
 def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -> list[str]:

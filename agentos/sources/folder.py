@@ -12,6 +12,7 @@ from pathlib import Path
 from agentos.documents.markdown import Document, parse
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.files import read_regular
+from agentos.hints import Hint
 from agentos.sources.item import SourceItem, dependency_ids, natural_key, priority_of, without_padding
 from agentos.text.identifiers import sanitize_identifier
 
@@ -86,7 +87,8 @@ class FolderSource:
     def _paths(self) -> list[Path]:
         if not self.directory.is_dir():
             raise UsageError(
-                f"There is no folder {self.directory}: create it, or name another in agentos.toml (`agentos init`)."
+                f"There is no folder {self.directory}: create it, or name another in agentos.toml "
+                f"(`{Hint.WRITE_SETTINGS.line()}` writes one)."
             )
         try:
             found = sorted(self.directory.glob(self.pattern), key=lambda path: natural_key(path.name))

@@ -20,7 +20,7 @@ class ReasonKind(Enum):
     NO_APPROVED_DOCUMENT = "no approved {about}"
     SOURCE_CHANGED = "the issue changed since its {about} was approved"
     UNFINISHED = "unfinished: continues from its checkpoint"
-    AWAITS_REVIEW = "awaits review: agentos review {about}"
+    AWAITS_REVIEW = "awaits review: {about}"
     NOT_FILED = "approved, not filed yet"
     NOT_IMPLEMENTED = "approved, not implemented"
     DESIGNED = "designed and approved: starts with its code"

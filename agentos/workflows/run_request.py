@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agentos.engine.plan import Plan
 from agentos.errors import NoUsableKeyError
+from agentos.hints import Hint
 from agentos.keys.credentials import load_credentials
 from agentos.launch import RunRequest
 from agentos.llm.types import ModelName
@@ -53,7 +54,7 @@ def choose_models(chosen: Models, roles: Sequence[str]) -> Models:
         writer = chosen.coder or writer
     if not writer:
         raise NoUsableKeyError(
-            "No model chosen and no key. Either add a key (agentos keys add NAME --provider google), "
+            f"No model chosen and no key. Either add a key (`{Hint.ADD_KEY.line(provider='google')}`), "
             "or work without network: --drafter offline --reviewer offline."
         )
     models = Models(drafter=writer, reviewer=chosen.reviewer or writer, coder=chosen.coder or writer)
@@ -67,7 +68,7 @@ def _check_keys(models: Mapping[str, str], with_keys: Collection[str]) -> None:
     if missing:
         first = missing[0]
         raise NoUsableKeyError(
-            f"No key for {models[first]}. Add one: agentos keys add NAME --provider {chosen[first]}; "
+            f"No key for {models[first]}. Add one: `{Hint.ADD_KEY.line(provider=chosen[first])}`; "
             f"or work without network: {' '.join(f'--{role} offline' for role in missing)}."
         )
 

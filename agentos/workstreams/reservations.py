@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from agentos.errors import UsageError
 from agentos.files import locked, write_whole
+from agentos.hints import Hint
 from agentos.paths import reservations_path
 from agentos.sandbox.passed_on import LIST_VARIABLE
 from agentos.text.identifiers import sanitize_identifier
@@ -114,7 +115,8 @@ class Reservations:
                 if value not in taken and is_usable(value):
                     held.append(Reservation(self._project, slug, variable, kind, value))
                     return held[-1]
-        raise UsageError(f"no {kind} is left for {variable} of {slug}: give some back with `agentos ws release SLUG`")
+        release = Hint.RELEASE.line(slug=next((each.slug for each in held if each.project == self._project), slug))
+        raise UsageError(f"no {kind} is left for {variable} of {slug}: give some back, as with `{release}`")
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[Reservation]]:

@@ -12,6 +12,7 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
+from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids
 from agentos.workflows.implementation.pending import design_item, why_implemented
@@ -115,7 +116,11 @@ class _Documents:
         if not route.completes:
             return Reason(ReasonKind.DESIGN_APPROVED, further="--fresh designs it again")
         where = why_implemented(self._design, self._project_dir, self._settings)
-        return replace(where, further=f"`agentos ws complete {self._workstream.slug}` closes it") if where else None
+        return (
+            replace(where, further=f"`{Hint.COMPLETE_WORKSTREAM.line(slug=self._workstream.slug)}` closes it")
+            if where
+            else None
+        )
 
     def item(self, route: Route) -> Item:
         if route.stages == (DESIGN,):
@@ -150,9 +155,8 @@ class _Documents:
 
 def _issue_item(workstream: Workstream) -> Item:
     if not workstream.text.strip():
-        raise UsageError(
-            f'{workstream.slug} has no text to work on: give it one with `agentos ws new {workstream.slug} "…"`'
-        )
+        give = Hint.GIVE_TEXT.line(slug=workstream.slug)
+        raise UsageError(f"{workstream.slug} has no text to work on: give it one with `{give}`")
     text = issue_text(workstream)
     return Item(
         id=workstream.slug,

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.git.worktrees import BRANCH_PREFIX, Worktree
+from agentos.hints import Hint
 from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
 from agentos.text.suggestions import nearest
@@ -317,5 +318,5 @@ def select_slugs(patterns: Sequence[str], known: Collection[str]) -> tuple[str, 
 
 def _unknown(pattern: str, known: Collection[str]) -> str:
     close = nearest(pattern, sorted(known))
-    hint = f"did you mean {' or '.join(close)}?" if close else "see `agentos ws list`"
+    hint = f"did you mean {' or '.join(close)}?" if close else f"see `{Hint.LIST_WORKSTREAMS.line()}`"
     return f"no workstream {pattern!r}: {hint}"

@@ -148,7 +148,7 @@ def test_a_model_without_any_key_is_exit_4_with_the_command_that_helps(sandbox: 
     finished = _run(sandbox).wait()
 
     assert finished.code == 4
-    assert "agentos keys add NAME --provider anthropic" in finished.stdout
+    assert "`agentos keys add anthropic --provider anthropic`" in finished.stdout
     assert "a has its SDK: False" in sandbox.notes()  # Nobody pays for a provider without a key.
 
 

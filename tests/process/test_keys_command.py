@@ -140,7 +140,7 @@ def test_remove_leaves_the_other_keys_and_no_keys_are_no_error(sandbox: Sandbox)
     empty = sandbox.command("keys")
 
     assert empty.code == 0
-    assert "agentos keys add NAME" in empty.stdout
+    assert "agentos keys add google --provider google" in empty.stdout
     assert json.loads(sandbox.command("keys", "--json").stdout) == []
 
 

@@ -131,26 +131,3 @@ def test_the_demos_recordings_implement_every_approved_issue_of_the_sample(backl
     assert finished.code == 3, finished.stdout
     expected = {**dict.fromkeys(("1", "2", "3", "5", "6", "7", "8", "10"), "implemented")}
     assert backlog.outcomes() == {**expected, "4": "needs_revision", "9": "needs_revision"}
-
-
-@pytest.mark.slow
-def test_the_demo_ends_well_and_every_line_it_prints_at_the_end_works(backlog: Backlog) -> None:
-    finished = backlog.start_command("demo", cwd=backlog.root).wait(280)
-
-    assert finished.code == 0, finished.stdout + finished.stderr
-    assert "8 approved, 2 need revision" in finished.stdout
-    assert "4 implemented" in finished.stdout
-    _, _, steps = finished.stdout.partition("Next steps:\n")
-    commands = [line.strip() for line in steps.splitlines() if line.startswith("    ")]
-    assert len(commands) == 5
-    for command in commands:
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=backlog.root,
-            env=backlog.environment,
-            input="a-secret-of-nobody\n",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, (command, done.stderr)

@@ -57,7 +57,7 @@ def test_items_park_and_the_summary_says_who_waits_and_how_to_answer(story: Stor
     assert done.code == 3
     assert "[COORDINATOR] 2 await review" in done.lines
     assert "[COORDINATOR] 2 items wait for review: LLD-1, LLD-2" in done.lines
-    assert any("agentos review LLD-1 --approve | --revise" in line for line in done.lines)
+    assert "[COORDINATOR] See what it asks and how to answer: agentos review LLD-1" in done.lines
     assert any(line.startswith("[COORDINATOR] Then resume with: lld-workflow --all") for line in done.lines)
     assert "N3_review" not in done.stdout
 

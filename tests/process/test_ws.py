@@ -437,7 +437,7 @@ def test_rm_refuses_to_lose_work_and_says_what_force_lost(shop: Workshop) -> Non
     assert set(shop.states()) == {"dirty", "ahead"}
     forced = shop.ws("rm", "dirty", "ahead", "--force")
     assert forced.code == 0
-    assert f"git branch agentos/ahead {tip[:12]}" in forced.stdout
+    assert f"branch agentos/ahead {tip[:12]}` brings its commits back" in forced.stdout
     assert shop.states() == {}
     assert shop.git("branch", "--list", "agentos/*") == ""
     assert not ahead.exists()

@@ -94,6 +94,7 @@ ROOMS = (
     "events",
     "clock",
     "paths",
+    "hints",
     "text",
     "files",
     "wire",
@@ -340,6 +341,7 @@ def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
 READS_THE_ENVIRONMENT = {
     "agentos.settings": "what a project may set",
     "agentos.paths": "AGENTOS_HOME",
+    "agentos.hints": "where the user types what is suggested",
     "agentos.text.window": "how wide the terminal is",
     "agentos.run_output": "what the terminal can do",
     "agentos.keys.credentials": "keys; a command gives a mapping instead",

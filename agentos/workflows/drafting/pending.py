@@ -12,6 +12,7 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item
 from agentos.errors import UsageError
+from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
@@ -96,7 +97,7 @@ def _read(spec: str, project_dir: Path, kind: ItemKind) -> tuple[list[SourceItem
         if not source.directory.is_dir():
             raise UsageError(
                 f"No folder {spec!r} in {project_dir.name}: put one Markdown file per {_one_of(kind)} there, "
-                "or name another source in agentos.toml (agentos init writes one)."
+                f"or name another source in agentos.toml (`{Hint.WRITE_SETTINGS.line()}` writes one)."
             )
         listing = source.read()
         return list(listing.items), [str(problem) for problem in listing.problems]
@@ -145,7 +146,7 @@ def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
     found = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
     if found is None or found.questions is None or found.answer is not None:
         return None
-    return Reason(ReasonKind.AWAITS_REVIEW, f"{stock.label_prefix}{item.id}")
+    return Reason(ReasonKind.AWAITS_REVIEW, Hint.LOOK_AT_REVIEW.line(label=f"{stock.label_prefix}{item.id}"))
 
 
 def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[SourceItem]:

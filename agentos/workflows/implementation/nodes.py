@@ -24,6 +24,7 @@ from agentos.documents.verdict import (
 from agentos.errors import AgentosError
 from agentos.git.commits import restore, squash
 from agentos.git.worktrees import branch_of
+from agentos.hints import Hint
 from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
 from agentos.workflows.context import Context
 from agentos.workflows.implementation import ending, reports, rounds
@@ -128,7 +129,7 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
     if context.allows_unapproved:
         return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
     raise DesignRefused(
-        f"{state['lld_path']} {problem}. Have it reviewed (agentos lld {state['item_id']} --fresh), "
+        f"{state['lld_path']} {problem}. Have it reviewed (`{Hint.DESIGN_AGAIN.line(item=state['item_id'])}`), "
         "or give --allow-unapproved."
     )
 

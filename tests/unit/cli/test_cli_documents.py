@@ -75,7 +75,7 @@ def test_init_says_what_is_wrong_with_what_it_found(project: Path, capsys: pytes
     shown = capsys.readouterr().out
     assert "issues: Two files have the id 1" in shown
     assert "not a repository" in shown
-    assert "none: agentos keys add" in shown
+    assert "none; `agentos keys add google --provider google` adds one" in shown
 
 
 @pytest.fixture

@@ -84,11 +84,11 @@ def test_a_terminal_is_asked_without_echo(monkeypatch: pytest.MonkeyPatch) -> No
     assert load_credentials().secrets == {"alpha": SECRET}
 
 
-def test_no_secret_no_key_and_no_such_key_are_usage_errors(
+def test_no_secret_and_no_such_key_are_usage_errors_and_no_key_is_none_that_serves(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert add(monkeypatch, "alpha", secret="") == 2
-    assert main(["keys", "check"]) == 2
+    assert main(["keys", "check"]) == 4
     assert main(["keys", "reset", "alpha"]) == 2
     errors = capsys.readouterr().err
     assert "No secret" in errors

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentos.cli import lint
+from agentos.errors import UsageError
 
 DESIGN = """\
 # 4 - Feature: Pause the feed
@@ -111,10 +112,11 @@ def test_what_does_not_exist_exits_2_and_is_named(
     project: Path, capsys: pytest.CaptureFixture[str], missing: str
 ) -> None:
     (project / "empty").mkdir()
-    assert run("docs/lld", missing) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert missing.replace("\0", "") in captured.err
+    with pytest.raises(UsageError) as error:
+        run("docs/lld", missing)
+    assert error.value.exit_code == 2
+    assert capsys.readouterr().out == ""
+    assert missing.replace("\0", "") in str(error.value)
 
 
 @pytest.mark.parametrize("pattern", ["docs/lld/**/*.md", "docs/lld", "docs/*/active/LLD-?.md", "docs/lld/*"])

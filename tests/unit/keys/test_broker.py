@@ -195,7 +195,7 @@ def test_no_valid_key_refuses_every_waiter_and_is_said_once() -> None:
 def test_a_provider_without_keys_is_refused_with_the_command_that_helps() -> None:
     ((_, refusal),) = Keys("a").refusals("one", provider="openai")
 
-    assert "agentos keys add NAME --provider openai" in refusal.message
+    assert "`agentos keys add openai --provider openai`" in refusal.message
 
 
 def test_keys_are_not_called_available_when_those_who_waited_are_refused() -> None:

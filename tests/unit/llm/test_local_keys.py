@@ -86,7 +86,7 @@ def test_a_call_waits_out_a_limit_of_its_only_key(home: Path, monkeypatch: pytes
 
 
 def test_no_key_at_all_says_how_to_add_one(home: Path) -> None:
-    with pytest.raises(NoUsableKeyError, match="agentos keys add NAME --provider openai"):
+    with pytest.raises(NoUsableKeyError, match="agentos keys add openai --provider openai"):
         llm.generate("hi", model="openai:gpt-4o-mini")
 
 

@@ -1,0 +1,252 @@
+"""Every command that AgentOS suggests does what it says when it is pasted into a shell where it was printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from backlog import Backlog
+from harness import Finished, Sandbox
+from providers import PoolKey, provider
+from workshop import Workshop, workshop
+
+from agentos.hints import Hint
+from agentos.workstreams.reservations import DEFAULT_PORTS
+
+pytestmark = pytest.mark.timeout(240)
+OFFLINE_MODELS = {"AGENTOS_DRAFTER": "offline", "AGENTOS_REVIEWER": "offline"}
+_Test = TypeVar("_Test", bound=Callable[..., None])
+_VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s`;,()'"])+"""
+PASTED_BY: dict[Hint, str] = {}
+
+
+def pastes(*hints: Hint) -> Callable[[_Test], _Test]:
+    """Marks a test that pastes these."""
+
+    def mark(test: _Test) -> _Test:
+        PASTED_BY.update(dict.fromkeys(hints, test.__name__))
+        return test
+
+    return mark
+
+
+def printed(hint: Hint, *outputs: Finished) -> str:
+    """The line as it was printed; fails when it was not."""
+    parts = re.split(r"\{(\w+)\}", hint.value)
+    pattern = "".join(
+        re.escape(part) if place % 2 == 0 else rf"(?: --project {_VALUE})?" if part == "project" else _VALUE
+        for place, part in enumerate(parts)
+    )
+    text = "\n".join(output.stdout + output.stderr for output in outputs)
+    found = re.search(rf"(?<![\w/-])(?:AGENTOS_HOME=\S+ )?{pattern}(?![\w/-])", text)
+    assert found is not None, f"{hint.name} is not in:\n{text}"
+    return found[0].rstrip(".")
+
+
+def paste(sandbox: Sandbox, hint: Hint, *outputs: Finished, typed: str = "", cwd: Path | None = None) -> Finished:
+    """Do what was printed, in a shell; `typed` is what the user answers."""
+    done = subprocess.run(
+        ["sh", "-c", printed(hint, *outputs)],
+        cwd=cwd or sandbox.project,
+        env=sandbox.environment,
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    with workshop(tmp_path, monkeypatch) as made:
+        yield made
+
+
+def test_every_hint_has_its_test() -> None:
+    assert [hint.name for hint in Hint if hint not in PASTED_BY] == []
+
+
+@pastes(Hint.ADD_KEY, Hint.REMOVE_KEY, Hint.MAKE_PRIVATE, Hint.CHECK_KEYS)
+def test_keys(sandbox: Sandbox) -> None:
+    added = paste(sandbox, Hint.ADD_KEY, sandbox.command("keys"), typed="AIzaSy-a-secret-of-nobody\n")
+    assert "Added google" in added.stdout, added.stderr
+    path = sandbox.home / "credentials.toml"
+    path.chmod(0o644)
+    assert paste(sandbox, Hint.MAKE_PRIVATE, sandbox.command("keys")).code == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    with (sandbox.root / "secret").open("w+") as secret:
+        secret.write("another-secret\n")
+        secret.seek(0)
+        again = sandbox.command("keys", "add", "google", "--provider", "google", stdin=secret)
+    assert "Removed google" in paste(sandbox, Hint.REMOVE_KEY, again).stdout
+    sandbox.write_items({"id": "a"})
+    with provider(sandbox, PoolKey(name="alpha", is_valid=False)):
+        refused = sandbox.run(graph="callers")
+        checked = paste(sandbox, Hint.CHECK_KEYS, refused)
+    assert (refused.code, checked.code) == (4, 4)
+    assert "1 rejected (alpha)" in checked.stdout
+
+
+@pastes(Hint.WRITE_SETTINGS, Hint.GIT_INIT, Hint.PREVIEW_DESIGNS)
+def test_a_new_project(sandbox: Sandbox) -> None:
+    project = sandbox.root / "it's new"
+    project.mkdir()
+    nothing = sandbox.command("lld", "--all", cwd=project)
+    written = paste(sandbox, Hint.WRITE_SETTINGS, nothing, cwd=project)
+    assert (project / "agentos.toml").is_file(), written.stderr
+    assert paste(sandbox, Hint.GIT_INIT, written, cwd=project).code == 0
+    assert (project / ".git").is_dir()
+    (project / "docs/issues").mkdir(parents=True)
+    (project / "docs/issues/1-mean.md").write_text(
+        "# Mean\n\n## Requirements\n\n1. `mean` is the sum by the count.\n"
+    )
+    preview = paste(sandbox, Hint.PREVIEW_DESIGNS, written, cwd=project)
+    assert "1. LLD-1" in preview.stdout, preview.stderr
+
+
+@pastes(Hint.LOOK_AT_REVIEW, Hint.REVISE, Hint.APPROVE, Hint.CONTINUE)
+def test_a_gate_in_a_project_that_the_user_is_not_in(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    backlog.environment |= OFFLINE_MODELS
+    here = backlog.root
+    words = ["lld", "--all", "--review", "draft", "--project", "project"]
+    parked = backlog.command(*words, cwd=here)
+    shown = paste(backlog, Hint.LOOK_AT_REVIEW, parked, cwd=here)
+    assert paste(backlog, Hint.REVISE, shown, cwd=here).code == 0
+    dry = backlog.command(*words, "--dry-run", cwd=here)
+    assert "unfinished" in dry.stdout or "resumes after" in dry.stdout
+    for folder in backlog.run_dirs():
+        (folder / "summary.json").unlink()
+        (folder / "workflow-audit.jsonl").unlink()
+    approved = paste(backlog, Hint.APPROVE, shown, cwd=here)
+    assert approved.code == 0, approved.stderr
+    assert paste(backlog, Hint.CONTINUE, approved, cwd=here).code == 0
+    assert backlog.lld_path(1).exists()
+
+
+@pastes(Hint.ANSWER, Hint.LIST_RUNS)
+def test_a_question_of_ones_own_graph(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a1"})
+    parked = sandbox.run(graph="graphs/kinds.py:gate")
+    assert parked.code == 3, parked.stderr
+    shown = paste(sandbox, Hint.LOOK_AT_REVIEW, parked)
+    assert "good enough?" in shown.stdout
+    assert "--approve" not in shown.stdout
+    answered = paste(sandbox, Hint.ANSWER, shown)
+    assert answered.code == 0, answered.stderr
+    assert sandbox.run(graph="graphs/kinds.py:gate").code == 0
+    assert sandbox.outcomes() == {"a1": "yes"}
+    assert paste(sandbox, Hint.LIST_RUNS, sandbox.command("runs", "show", "nothing")).code == 0
+
+
+@pastes(Hint.DESIGN_AGAIN)
+def test_a_design_that_is_not_approved(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    backlog.environment |= OFFLINE_MODELS
+    assert backlog.lld("1").code == 0
+    backlog.lld_path(1).write_text(backlog.lld_path(1).read_text().replace("returns", "gives back"))
+    subprocess.run(["git", "add", "."], cwd=backlog.project, check=True)
+    identity = ["-c", "user.name=A User", "-c", "user.email=user@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, "commit", "-qm", "A design"], cwd=backlog.project, check=True)
+    refused = backlog.command("implement", "1")
+    assert refused.code == 1, refused.stdout + refused.stderr
+    assert paste(backlog, Hint.DESIGN_AGAIN, refused).code == 0
+
+
+@pastes(
+    Hint.LIST_WORKSTREAMS,
+    Hint.NEW_WORKSTREAM,
+    Hint.LEASE_PORT,
+    Hint.RELEASE,
+    Hint.GIVE_TEXT,
+    Hint.COMPLETE_WORKSTREAM,
+    Hint.REMOVE_MERGED,
+    Hint.BRANCH_BACK,
+)
+def test_workstreams(shop: Workshop) -> None:
+    shop.environment |= OFFLINE_MODELS
+    listed = paste(shop, Hint.LIST_WORKSTREAMS, shop.ws("run", "nothing"))
+    assert paste(shop, Hint.NEW_WORKSTREAM, listed).code == 0
+    assert shop.states() == {"login-page": "active"}
+
+    leased = paste(shop, Hint.LEASE_PORT, shop.ws("lease"))
+    assert leased.stdout.startswith("WEB_PORT="), leased.stderr
+    _hold_every_port(shop.home / "workstreams/leases.json")
+    released = paste(shop, Hint.RELEASE, shop.ws("lease", "login-page", "--port", "OTHER_PORT"))
+    assert "given back" in released.stdout
+
+    shop.git("branch", "agentos/found")
+    shop.git("worktree", "add", "--quiet", str(shop.root / "found"), "agentos/found")
+    assert paste(shop, Hint.GIVE_TEXT, shop.ws("run", "found")).code == 0
+
+    assert shop.ws("run", "login-page", "--mode", "analyze").code == 0
+    done = shop.project / "docs/lld/done"
+    done.parent.joinpath("active").rename(done)
+    assert paste(shop, Hint.COMPLETE_WORKSTREAM, shop.ws("run", "login-page")).code == 0
+    assert shop.states()["login-page"] == "completed"
+    assert paste(shop, Hint.REMOVE_MERGED, shop.ws("cleanup")).code == 0
+    assert "login-page" not in shop.states()
+
+    shop.make(ahead="n1: print fine")
+    tip = shop.commit("ahead", "new.txt")
+    assert paste(shop, Hint.BRANCH_BACK, shop.ws("rm", "ahead", "--force")).code == 0
+    assert shop.git("rev-parse", "agentos/ahead") == tip
+
+
+def _hold_every_port(path: Path) -> None:
+    """As if other workstreams had leased all there are."""
+    document = json.loads(path.read_text())
+    held = document["leases"] if isinstance(document, dict) else document
+    held += [{**held[0], "slug": "login-page", "variable": f"P{n}", "value": str(n)} for n in DEFAULT_PORTS]
+    path.write_text(json.dumps(document))
+
+
+@pastes(Hint.COMPLETE_BASH, Hint.COMPLETE_ZSH, Hint.COMPLETE_FISH)
+def test_completion_scripts(sandbox: Sandbox) -> None:
+    user = sandbox.root / "user"
+    user.mkdir()
+    sandbox.environment["HOME"] = str(user)
+    told = sandbox.command("completion", "--help")
+    for hint in (Hint.COMPLETE_BASH, Hint.COMPLETE_ZSH, Hint.COMPLETE_FISH):
+        assert paste(sandbox, hint, told).code == 0
+    assert len([path for path in user.rglob("*agentos*") if path.stat().st_size > 1000]) == 3
+
+
+@pastes(Hint.DEMO)
+def test_a_demo_that_was_stopped_says_how_to_continue_and_how_to_start_over(backlog: Backlog) -> None:
+    backlog.environment["AGENTOS_OFFLINE_LATENCY_SECONDS"] = "60"
+    started = backlog.start_command("demo", cwd=backlog.root)
+    started.wait_for_line(">>> Executing: N1_design")
+    started.kill(signal.SIGINT)  # To this process alone, not to the terminal's group.
+    stopped = started.wait()
+    assert stopped.code == 130, stopped.stderr
+    del backlog.environment["AGENTOS_OFFLINE_LATENCY_SECONDS"]
+    assert backlog.paste(stopped, cwd=backlog.root).code == 3
+    command = f"AGENTOS_OFFLINE_LATENCY_SECONDS=60 exec {printed(Hint.DEMO, stopped)}"
+    again = backlog.start_command("-c", command, program=Path("/bin/sh"), cwd=backlog.root)
+    again.wait_for_line(">>> Executing: N1_design")
+    again.kill(signal.SIGTERM)
+    assert again.wait().code == 130
+
+
+@pytest.mark.slow
+@pastes(Hint.SHOW_DOCUMENT, Hint.SHOW_BRANCH, Hint.SHOW_LAST_RUN, Hint.LINT)
+def test_the_demo_ends_well_and_every_line_it_prints_at_the_end_works(backlog: Backlog) -> None:
+    finished = backlog.start_command("demo", cwd=backlog.root).wait(280)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert "8 approved, 2 need revision" in finished.stdout
+    assert "4 implemented" in finished.stdout
+    steps = Finished(0, finished.stdout.partition("Next steps:\n")[2], "")
+    assert len([line for line in steps.lines if line.startswith("    ")]) == 5
+    for hint in (Hint.SHOW_DOCUMENT, Hint.SHOW_BRANCH, Hint.SHOW_LAST_RUN, Hint.LINT):
+        done = paste(backlog, hint, steps, cwd=backlog.root)
+        assert done.code == 0, (hint, done.stderr)
+    assert paste(backlog, Hint.ADD_KEY, steps, typed="a-secret-of-nobody\n", cwd=backlog.root).code == 0
