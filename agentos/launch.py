@@ -72,6 +72,8 @@ class RunRequest:
     resume_command: str = ""
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
     warnings: Sequence[str] = ()
+    credentials: CredentialSet | None = None
+    """Keys to use instead of the user's own."""
     secrets: Sequence[str] = ()
     """What workers may know beside keys, and nobody may see."""
     preload_providers: Sequence[str] | None = None
@@ -221,10 +223,11 @@ class _Keys:
     """The user's keys as the run begins, and what must not be seen of them."""
 
     def __init__(self, request: RunRequest) -> None:
-        self.credentials = load_credentials(environ=request.environment)
-        self._all = _without_limit(self.credentials, request.environment)
+        own = load_credentials(environ=request.environment)
+        self.credentials = own if request.credentials is None else request.credentials
+        self._all = (_without_limit(own, request.environment), self.credentials)
         self.memory = LimitMemory()
-        self.redactor = Redactor([*self._all.secrets.values(), *request.secrets])
+        self.redactor = Redactor([*(s for each in self._all for s in each.secrets.values()), *request.secrets])
 
     @property
     def providers(self) -> list[str]:
@@ -236,10 +239,14 @@ class _Keys:
 
     def scrub(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The environment without keys."""
-        return scrubbed(environment, self._all)
+        scrubbed_environment = dict(environment)
+        for each in self._all:
+            scrubbed_environment = scrubbed(scrubbed_environment, each)
+        return scrubbed_environment
 
 
 def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunControl, emit: Listener) -> LeaseServer:
+    own_file = KeyFile(load=lambda: with_cli_login(load_credentials(environ=request.environment)))
     broker = KeyBroker(
         with_cli_login(keys.credentials),
         emit=emit,
@@ -247,7 +254,7 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         salt=load_salt() if keys.credentials.credentials else b"",
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
         patience=_patience(request.max_wait_seconds),
-        key_file=KeyFile(load=lambda: with_cli_login(load_credentials(environ=request.environment))),
+        key_file=own_file if request.credentials is None else None,
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
     return LeaseServer(broker, control, loop, emit, parallel=request.parallel)

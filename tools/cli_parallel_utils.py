@@ -75,14 +75,18 @@ def execute_tasks_parallel(
 ) -> dict[str, Any]:
     """Run tasks side by side and say how they ended.
 
-    A plain callable runs once a task, on a thread of this process, and writes to `temporary_path(task)`: the file is
-    renamed when the call returns and removed when it raises. An executor with `run_batch` gets the whole batch.
+    A plain callable runs once per task, on a thread of this process; what it prints is prefixed with the task's id.
+    It writes to `temporary_path(task)`: the file is renamed when the call returns and removed when it raises. With
+    `dry_run` the tasks are listed and nothing is called. An executor with `run_batch` gets the batch and the config.
     Returns counts, the failed with their reasons, what is left for a later run, and the exit code.
     """
     for task in tasks:
         sanitize_identifier(task["issue_id"])
     if isinstance(task_executor, BatchExecutor):
         return task_executor.run_batch(tasks, config)
+    if config["dry_run"]:
+        display_dry_run_summary(tasks, _name_of(tasks))
+        return _result(len(tasks), {}, [task["issue_id"] for task in tasks], ExitCode.OK)
     # Keys go by name: an executor that calls a model leases the secret itself, for the length of the call.
     keys = CredentialCoordinator(config["credential_pool"]) if config["credential_pool"] else None
     coordinator = ParallelCoordinator(config["max_workers"], keys)
@@ -132,6 +136,10 @@ def run_work(work: Work, tasks: list[WorkflowTask]) -> int:
     config = create_parallel_config(argparse.Namespace(parallel=work.parallel, dry_run=False))
     batch = EngineBatch(lambda listener: run_command.run(work, listener))
     return int(execute_tasks_parallel(tasks, config, batch)["exit_code"])
+
+
+def _name_of(tasks: Sequence[WorkflowTask]) -> str:
+    return ", ".join(dict.fromkeys(task["workflow_type"] for task in tasks)) or "nothing"
 
 
 def _status(end: ItemEnded) -> str:

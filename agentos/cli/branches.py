@@ -69,7 +69,7 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         work,
         plan=work.plan if arguments.allow_overlap else replace(work.plan, exclusive=conflicts.rivals()),
         warnings=[*work.warnings, *(f"{line}: they {how}" for line in overlaps if not arguments.dry_run)],
-        notes=_dry_run_notes(conflicts, prefix),
+        notes=[*_dry_run_notes(conflicts, prefix), *work.notes],
         details=_dry_run_details(conflicts),
         check=lambda: _check_publishing(run),
         close=lambda: _close(run),

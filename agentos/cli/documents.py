@@ -28,6 +28,7 @@ from agentos.workflows.pending import Pending, ReasonKind, Wanted
 from agentos.workflows.registry import WORKFLOWS
 
 Find = Callable[[Path, Settings, Wanted], Pending]
+_UNDECIDED = "This is everything pending. To run it, give --all and leave --dry-run out."
 
 
 def _add_nothing(_: argparse.ArgumentParser) -> None:
@@ -81,7 +82,9 @@ class DocumentCommand:
         settings = load_settings(project_dir, flags=setting_flags(arguments))
         wanted = Wanted(is_fresh=arguments.fresh, is_filing=getattr(arguments, "file", False))
         look = partial(find, project_dir, settings)
-        if not arguments.ids and not arguments.all:
+        is_undecided = not arguments.ids and not arguments.all
+        # What a dry run shows costs nothing, so it needs no choice.
+        if is_undecided and not arguments.dry_run:
             self._ask_which(arguments, lambda item_id: look(replace(wanted, patterns=[item_id])))
         pending = look(replace(wanted, patterns=arguments.ids))
         workflow = WORKFLOWS[self.workflow]
@@ -96,6 +99,7 @@ class DocumentCommand:
             reasons=pending.reasons,
             skipped=(*pending.skipped, *left),
             warnings=(*pending.warnings, *_changes(pending, workflow.label_prefix)),
+            notes=[_UNDECIDED] if is_undecided and arguments.dry_run and pending.items else [],
         )
 
     def _ask_which(self, arguments: argparse.Namespace, look: Callable[[str], Pending]) -> None:

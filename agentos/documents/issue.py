@@ -30,11 +30,10 @@ _PHRASE = re.compile(
     r"(?P<not>\b(?:not|never|longer)\s+)?\b(?:depends?|dependent|depending)\s+(?:up)?on\b|\bblocked\s+by\b",
     re.IGNORECASE,
 )
-_REFERENCES = re.compile(
-    r"[\s:*_]*(?:issues?\s+)?#(\d{1,9})\b(?:\s*\([^()]*\))?(?=(\s*(?:,|and|&|\+|;))?)", re.IGNORECASE
-)
-_JOINT = re.compile(r"\s*(?:,\s*and|,|and|&|\+|;)\s*", re.IGNORECASE)
-_BARE_ITEM = re.compile(r"(?:issues?\s+)?#(\d{1,9})\b", re.IGNORECASE)
+_ID = r"#([a-z0-9](?:[a-z0-9_-]{0,126}[a-z0-9])?)(?![a-z0-9])"
+_REFERENCES = re.compile(rf"[\s:*_]*(?:issues?\s+)?{_ID}(?:\s*\([^()]*\))?(?=(\s*(?:,|and|&|\+|;))?)", re.IGNORECASE)
+_JOINT = re.compile(r"[*_]*\s*(?:,\s*and|,|and|&|\+|;)\s*", re.IGNORECASE)
+_BARE_ITEM = re.compile(rf"(?:issues?\s+)?{_ID}", re.IGNORECASE)
 _NUMBER_IN_TITLE = re.compile(
     r"(?:issue\s*)?#(\d{1,9})\b|^issue[- ](\d{1,9})\b|^(\d{1,9})(?=\s*[-–—:.])", re.IGNORECASE
 )
@@ -121,8 +120,8 @@ def check_issue(issue: IssueDocument, *, previous: Document | None = None) -> tu
 
 
 def dependencies(text: str) -> tuple[str, ...]:
-    """The ids a text says it depends on, in order, once each: `Depends on #106`, `Blocked by: #1, #2`, a section
-    `Dependencies` with `- #5`, front matter `depends_on`. Code and comments do not count."""
+    """The ids a text says it depends on, in order, once each: `Depends on #106`, `Blocked by: #1, #login-page`, a
+    section `Dependencies` with `- #5`, front matter `depends_on`. Code and comments do not count."""
     return _dependencies(parse(text))
 
 

@@ -14,6 +14,7 @@ from agentos.reporters.summary import Summary, summary_lines
 from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, dry_run_lines, labels_with, lines
 from agentos.text.output_prefixer import prefix_block, prefix_of
 from agentos.text.terminal import clean_block
+from agentos.text.thread_output import unprefixed_stdout
 
 __all__ = ["ConsoleReporter", "PrintingListener", "Sink", "dry_run_lines", "lines", "wants_colour"]
 
@@ -36,13 +37,17 @@ class PrintingListener:
         self._label_of = label_of
 
     def __call__(self, event: Event) -> None:
-        for line in lines(event, self._label_of):
-            print(line)
+        if isinstance(event, RunStarted):
+            self._label_of = labels_with(event.label_prefix)
+        self._print(lines(event, self._label_of))
 
     def dry_run(self, item_ids: Iterable[str]) -> None:
         """Print what would run."""
-        for line in dry_run_lines(item_ids, self._label_of):
-            print(line)
+        self._print(dry_run_lines(item_ids, self._label_of))
+
+    def _print(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            print(text, file=unprefixed_stdout())
 
 
 class ConsoleReporter:

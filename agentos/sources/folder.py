@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -33,7 +34,7 @@ class ItemKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file that was left out, or a part of it that was."""
+    """A file that was left out, or a part of it that was, and how to mend it."""
 
     path: str
     reason: str
@@ -48,6 +49,10 @@ class Listing:
 
     items: tuple[SourceItem, ...]
     problems: tuple[Problem, ...] = ()
+
+
+class _Unusable(Exception):
+    """The file is no item; the text says why, and how to mend it."""
 
 
 class FolderSource:
@@ -66,22 +71,32 @@ class FolderSource:
         return self.read().items
 
     def read(self) -> Listing:
-        """Every file, in natural order of ids.
+        """Every file, in natural order of ids. UsageError when the folder is missing.
 
-        A file that cannot be read becomes a problem and stops nobody. UsageError when the folder is missing, an id is
-        not safe, or two files claim one id.
+        A file that cannot be used stops nobody: it is an item with a `problem`, under the id that its name gives, or
+        one of the listing's problems when its name gives none. So is an id that two files claim.
         """
         items: list[SourceItem] = []
         problems: list[Problem] = []
+        unusable: list[Problem] = []
         for path in self._paths():
             text, reason = _read_text(path, self.directory)
-            if reason:
-                problems.append(Problem(str(path), reason))
+            try:
+                if reason:
+                    raise _Unusable(reason)
+                item, notes = _item(path, text, self.kind)
+            except (_Unusable, InvalidIdentifier) as error:
+                unusable.append(Problem(str(path), str(error)))
                 continue
-            item, notes = _item(path, text, self.kind)
             items.append(item)
             problems.extend(Problem(str(path), note) for note in notes)
-        _refuse_duplicates(items)
+        items = _with_clashes(items)
+        for problem in unusable:
+            item_id = _free_identifier(Path(problem.path).stem, self.kind, {item.id.lower() for item in items})
+            if item_id:
+                items.append(_unusable_item(item_id, problem))
+            else:
+                problems.append(problem)
         return Listing(tuple(sorted(items, key=lambda item: natural_key(item.id))), tuple(problems))
 
     def _paths(self) -> list[Path]:
@@ -144,13 +159,12 @@ def _item(path: Path, text: str, kind: ItemKind) -> tuple[SourceItem, list[str]]
 
 def _identifier(path: Path, document: Document, kind: ItemKind) -> str:
     named = _value(document, "id").removeprefix("#").strip()
-    candidate = without_padding(named) if named else _identifier_of_name(path.stem, kind)
+    if named:
+        return sanitize_identifier(without_padding(named))
+    candidate = _identifier_of_name(path.stem, kind)
     if not candidate:
-        raise InvalidIdentifier(f"{path}: the file's name gives no id; add `id: some-name` to its front matter.")
-    try:
-        return sanitize_identifier(candidate)
-    except InvalidIdentifier as error:
-        raise InvalidIdentifier(f"{path}: {error}") from error
+        raise _Unusable("the file's name gives no id; add `id: some-name` to its front matter")
+    return sanitize_identifier(candidate)
 
 
 def _identifier_of_name(stem: str, kind: ItemKind) -> str:
@@ -180,13 +194,31 @@ def _value(document: Document, key: str) -> str:
     return value.strip() if isinstance(value, str) else ", ".join(value)
 
 
-def _refuse_duplicates(items: Iterable[SourceItem]) -> None:
-    """Ids become file names, and on some machines `A.db` and `a.db` are one file."""
-    seen: dict[str, SourceItem] = {}
+def _free_identifier(stem: str, kind: ItemKind, taken: Collection[str]) -> str:
+    """An id for a file whose own cannot be used: of its name, and empty when that is not to be had."""
+    for rule in (kind, ItemKind.BRIEF):
+        candidate = _identifier_of_name(stem, rule)
+        with contextlib.suppress(InvalidIdentifier):
+            if candidate and candidate.lower() not in taken:
+                return sanitize_identifier(candidate)
+    return ""
+
+
+def _unusable_item(item_id: str, problem: Problem) -> SourceItem:
+    title = Path(problem.path).stem
+    return SourceItem(id=item_id, title=title, text="", origin=problem.path, problem=problem.reason)
+
+
+def _with_clashes(items: Iterable[SourceItem]) -> list[SourceItem]:
+    """Of files that claim one id one item that says so. On some machines `A.db` and `a.db` are one file."""
+    by_id: dict[str, list[SourceItem]] = {}
     for item in items:
-        first = seen.setdefault(item.id.lower(), item)
-        if first is not item:
-            raise UsageError(
-                f"Two files have the id {item.id}: {first.origin} and {item.origin}. Rename one, or give it another"
-                " `id:` in its front matter."
-            )
+        by_id.setdefault(item.id.lower(), []).append(item)
+    return [same[0] if len(same) == 1 else _clash(same) for same in by_id.values()]
+
+
+def _clash(items: Sequence[SourceItem]) -> SourceItem:
+    first, *others = items
+    names = ", ".join(Path(item.origin).name for item in others)
+    reason = f"{names} has the id {first.id} too: rename one, or give it another `id:` in its front matter"
+    return _unusable_item(first.id, Problem(first.origin, reason))

@@ -30,6 +30,8 @@ class SourceItem:
     labels: tuple[str, ...] = ()
     state: str = "open"
     """`open` or `closed`."""
+    problem: str = ""
+    """Why it cannot be worked on, with the fix: it is one item's failure and stops no other. Its text is empty."""
 
     @property
     def text_hash(self) -> str:

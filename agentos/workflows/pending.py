@@ -25,6 +25,8 @@ class ReasonKind(Enum):
     NOT_IMPLEMENTED = "approved, not implemented"
     DESIGNED = "designed and approved: starts with its code"
 
+    SOURCE_UNUSABLE = "would fail: {about}"
+
     CLOSED = "closed"
     APPROVED = "already approved: {about}"
     SOURCE_NOT_READY = "the issue itself needs revision"

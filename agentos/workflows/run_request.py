@@ -9,7 +9,7 @@ from pathlib import Path
 from agentos.engine.plan import Plan
 from agentos.errors import NoUsableKeyError
 from agentos.hints import Hint
-from agentos.keys.credentials import load_credentials
+from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
 from agentos.llm.types import ModelName
 from agentos.processes import host
@@ -22,15 +22,22 @@ _RECORDINGS_VARIABLES = (RECORD_VARIABLE, "AGENTOS_RECORDED_DIR")
 
 
 def request_for(
-    workflow: Workflow, plan: Plan, project_dir: Path, settings: Settings, environ: Mapping[str, str]
+    workflow: Workflow,
+    plan: Plan,
+    project_dir: Path,
+    settings: Settings,
+    environ: Mapping[str, str],
+    credentials: CredentialSet | None = None,
 ) -> RunRequest:
     """A run of the plan. How many at once, how long and what people see is for the caller to say.
 
-    Raises NoUsableKeyError when a model it would call has no key.
+    `credentials` are keys to use instead of the user's own. Raises NoUsableKeyError for a model that has no key.
     """
     called: list[str] | None = None
     if workflow.models:
-        settings = replace(settings, models=choose_models(settings.models, workflow.models))
+        specs = (load_credentials() if credentials is None else credentials).specs
+        with_keys = {spec.provider for spec in specs}
+        settings = replace(settings, models=choose_models(settings.models, workflow.models, with_keys))
         called = [getattr(settings.models, role).partition(":")[0] for role in workflow.models]
     return RunRequest(
         plan=plan,
@@ -43,12 +50,12 @@ def request_for(
         label_prefix=workflow.label_prefix,
         environment=_environment(workflow, environ),
         preload_providers=called,
+        credentials=credentials,
     )
 
 
-def choose_models(chosen: Models, roles: Sequence[str]) -> Models:
-    """Models as chosen, else by the keys at hand. Raises NoUsableKeyError unless each role's model has a key."""
-    with_keys = {spec.provider for spec in load_credentials().specs}
+def choose_models(chosen: Models, roles: Sequence[str], with_keys: Collection[str]) -> Models:
+    """Models as chosen, else by the providers there are keys of. Raises NoUsableKeyError for a model without one."""
     writer = chosen.drafter or default_model(with_keys)
     if "drafter" not in roles:
         writer = chosen.coder or writer

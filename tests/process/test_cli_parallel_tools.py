@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from backlog import INVALID_ISSUE, OFFLINE, Author, Backlog, serving, unlabelled
+from backlog import INVALID_ISSUE, OFFLINE, SECRETS, Author, Backlog, serving, unlabelled
 from harness import STOP_DEADLINE_SECONDS, Finished, Started, no_process_left
 
 TOOLS_DIR = Path(__file__).parents[2] / "tools"
@@ -158,6 +158,68 @@ def test_a_dry_run_says_what_the_command_itself_says(backlog: Backlog, tool: Mod
         ours, commands = run_tool(backlog, tool, *asked), backlog.lld(*asked)
         assert (ours.code, ours.stdout, ours.stderr) == (0, commands.stdout, commands.stderr)
         assert ours.stderr == "Warning: --parallel 15 is above the maximum; using 10\n"
+
+
+def test_a_dry_run_needs_no_choice_and_lists_everything_pending(backlog: Backlog, tool: ModuleType) -> None:
+    backlog.add_issues(1, 2, 3)
+    assert backlog.lld("1", *OFFLINE).code == 0
+    begun = backlog.start_lld("2", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"})
+    begun.wait_for_line(">>> Executing: N1_design")
+    begun.kill(signal.SIGINT)
+    assert begun.wait().code == 130
+    done = run_tool(backlog, tool, "--parallel", "15", "--dry-run")
+    assert (done.code, done.stderr) == (0, "Warning: --parallel 15 is above the maximum; using 10\n")
+    assert done.lines[0] == "Dry run mode: 2 items, 10 at a time. Nothing is started or written."
+    assert re.search(r"1\. LLD-2  \(resumes after N0\w+", done.lines[1])
+    assert done.lines[2] == "  2. LLD-3  (no approved LLD)"
+    assert "Skipped: LLD-1 (already approved: docs/lld/active/LLD-1.md)" in done.lines
+    assert done.lines[-1] == "This is everything pending. To run it, give --all and leave --dry-run out."
+    assert json.loads(run_tool(backlog, tool, "--parallel", "4", "--dry-run", "--json").stdout)["parallel"] == 4
+    assert run_tool(backlog, tool, "--parallel", "4").code == 2
+
+
+CALLER_106 = """
+import json, sys
+from pathlib import Path
+from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator
+from agentos.workflows.parallel.coordinator import ParallelRunConfig
+
+if __name__ == "__main__":
+    pool = CredentialCoordinator(sys.argv[1].split(","))
+    config = ParallelRunConfig(workflow_type="lld", pending_items=sys.argv[2].split(","))
+    report = ParallelCoordinator(config, pool).run()
+    Path("report.json").write_text(json.dumps({**report, "available": pool.get_available_count()}))
+"""
+
+
+def call_coordinator(backlog: Backlog, keys: str, items: str) -> Finished:
+    """A program of somebody's own, with LLD-1106's constructor and nothing else."""
+    script = backlog.root / "caller.py"
+    script.write_text(CALLER_106)
+    return backlog.start_command(str(script), keys, items, program=Path(sys.executable)).wait(90.0)
+
+
+def test_a_coordinator_runs_the_projects_issues_with_the_keys_it_was_given(backlog: Backlog) -> None:
+    given = ",".join(SECRETS)
+    backlog.add_issues(1, 2, 3)
+    with serving(Author()) as server:
+        backlog.use_keys(1, server)
+        own = backlog.home / "credentials.toml"  # The user's own key, which this run must not touch.
+        own.write_text(own.read_text().replace(SECRETS[0], "AIza-of-the-user-00000000000000000000000"))
+        done = call_coordinator(backlog, given, "1,2")
+        hits = server.stats()["hits"]
+        assert done.code == 0, done.stdout + done.stderr
+        report = json.loads((backlog.project / "report.json").read_text())
+        assert (report["completed_items"], report["failed_items"], report["available"]) == (["1", "2"], [], 2)
+        assert set(hits) == {"k1", "k2"}
+        assert "[LLD-1] >>> Executing: N0_load" in done.stdout
+        assert unlabelled(done.stdout) == []
+        assert "AIza" not in done.stdout + done.stderr
+        # What is approved already counts as done; an id that is not there is an error before anything starts.
+        assert call_coordinator(backlog, given, "1,3").code == 0
+        report = json.loads((backlog.project / "report.json").read_text())
+        assert (report["total"], report["completed_items"]) == (2, ["1", "3"])
+        assert "No issue matches '99'" in call_coordinator(backlog, given, "99").stderr
 
 
 def test_the_result_of_a_batch_names_what_failed(backlog: Backlog) -> None:
@@ -304,6 +366,40 @@ def test_120_a_failure_leaves_no_file_and_keeps_the_old_one(utils: ModuleType, t
     assert utils.execute_tasks_parallel([new, old], config_of(utils, 1), execute)["failed"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["old.out"]
     assert old["output_path"].read_text() == "as it was"
+
+
+def test_what_a_callable_prints_is_prefixed_line_by_line(
+    utils: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = make_tasks(utils, tmp_path, "1", "2")
+    both = threading.Barrier(2, timeout=30)
+
+    def execute(task: Any) -> None:
+        print("begins", end=" ")
+        both.wait()
+        print("and ends", task["issue_id"])
+        both.wait()
+        print("unfinished, to stderr", end="", file=sys.stderr)
+
+    before = (sys.stdout, sys.stderr)
+    utils.execute_tasks_parallel(tasks, config_of(utils, 2), execute)
+    assert (sys.stdout, sys.stderr) == before
+    printed = capsys.readouterr()
+    assert {"[1] begins and ends 1", "[2] begins and ends 2"} <= set(printed.out.splitlines())
+    assert sorted(printed.err.splitlines()) == ["[1] unfinished, to stderr", "[2] unfinished, to stderr"]
+
+
+def test_a_dry_run_of_callables_lists_the_tasks_and_calls_nothing(
+    utils: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = make_tasks(utils, tmp_path, "1", "2")
+    called: list[Any] = []
+    config = utils.ParallelConfig(max_workers=2, dry_run=True, credential_pool=[])
+    result = utils.execute_tasks_parallel(tasks, config, called.append)
+    assert (called, result["completed"], result["left"], result["exit_code"]) == ([], 0, ["1", "2"], 0)
+    assert {task["status"] for task in tasks} == {"pending"}
+    printed = capsys.readouterr().out
+    assert printed.startswith("Dry run mode: 2 tasks of requirements. Nothing is started or written.\n  1. 1  ")
 
 
 def test_an_executor_of_batches_gets_the_whole_batch(utils: ModuleType, tmp_path: Path) -> None:

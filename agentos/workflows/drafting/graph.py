@@ -10,6 +10,7 @@ from typing import Any
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
+from agentos.errors import AgentosError
 from agentos.workflows.context import Context
 from agentos.workflows.drafting import nodes
 from agentos.workflows.drafting.nodes import DocumentKind
@@ -24,6 +25,11 @@ from agentos.workflows.drafting.state import (
     Reviewed,
 )
 from agentos.workflows.node import Step, as_choice, as_node
+
+
+class UnusableSource(AgentosError):
+    """The file that the item comes from cannot be used."""
+
 
 Node = Step[DraftingState, DraftingUpdate]
 _AGAIN_OR_END = {"design": "N1_design", "finalize": "N4_finalize"}
@@ -78,6 +84,8 @@ def build(kind: DocumentKind, *, load: Node, digest: Node, finalize: Node, publi
 
 def _begin(load: Node, state: DraftingState, context: Context) -> DraftingUpdate:
     """Every stage has a record from here on, even if an empty one."""
+    if problem := state.get("source_problem"):
+        raise UnusableSource(f"{nodes.shown_origin(state, context)}: {problem}")
     empty = DraftingUpdate(
         draft=Draft(), check=Check(), reviewed=Reviewed(), decision=Decision(), outcome="", reason=""
     )

@@ -57,6 +57,13 @@ class DocumentKind:
         return context.history(f"{self.label}-{state['item_id']}", state["history"])
 
 
+def shown_origin(state: DraftingState, context: Context) -> str:
+    """Where the item comes from, as people name it: a file of the project from its folder on."""
+    origin = Path(state["origin"])
+    is_inside = origin.is_relative_to(context.project_dir)
+    return str(origin.relative_to(context.project_dir)) if is_inside else state["origin"]
+
+
 def design(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
     """The first draft, or a revision of the sections that somebody found fault with."""
     history = kind.history(state, context)

@@ -136,10 +136,16 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
     plan = plan_pending(ready, approvals, unfinished, document_kind=stock.document_kind)
     return Pending(
         items=tuple(_item(item) for item, _ in plan.pending),
-        reasons={i.id: _waits(stock, project_dir, i) or stock.better_reasons.get(i.id, r) for i, r in plan.pending},
+        reasons={i.id: _better_reason(stock, project_dir, i) or reason for i, reason in plan.pending},
         skipped=(*plan.skipped, *((i.id, stock.set_aside[i.id]) for i in chosen if i.id in stock.set_aside)),
         warnings=tuple(stock.warnings),
     )
+
+
+def _better_reason(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
+    if item.problem:
+        return Reason(ReasonKind.SOURCE_UNUSABLE, item.problem)
+    return _waits(stock, project_dir, item) or stock.better_reasons.get(item.id)
 
 
 def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
@@ -170,6 +176,7 @@ def _item(source: SourceItem) -> Item:
             "source_text": source.text,
             "source_hash": source.text_hash,
             "origin": source.origin,
+            **({"source_problem": source.problem} if source.problem else {}),
         },
         priority=source.priority,
         depends_on=source.depends_on,

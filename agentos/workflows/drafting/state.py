@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
 
 from agentos import outcomes
 from agentos.documents.approval import ReviewLogEntry
@@ -62,6 +62,8 @@ class DraftingInput(TypedDict):
     source_text: str
     source_hash: str
     origin: str
+    source_problem: NotRequired[str]
+    """Why there is nothing to work on."""
 
 
 class DraftingUpdate(TypedDict, total=False):

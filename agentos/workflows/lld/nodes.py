@@ -14,7 +14,7 @@ from agentos.documents.lld import parse_lld
 from agentos.errors import AgentosError
 from agentos.workflows.context import Context
 from agentos.workflows.drafting.conclusion import conclude, write_down
-from agentos.workflows.drafting.nodes import DocumentKind
+from agentos.workflows.drafting.nodes import DocumentKind, shown_origin
 from agentos.workflows.drafting.state import DraftingState, DraftingUpdate
 
 _FEWEST_WORDS = 8
@@ -44,18 +44,14 @@ def load(state: DraftingState, context: Context) -> DraftingUpdate:
     text = state["source_text"]
     issue = parse_issue(text)
     if not issue.title.strip():
-        raise InvalidSpec(f"Invalid spec format: {_shown(state, context)} has no title. Start it with a heading.")
+        raise InvalidSpec(
+            f"Invalid spec format: {shown_origin(state, context)} has no title. Start it with a heading."
+        )
     if len(text.split()) < _FEWEST_WORDS:
-        raise InvalidSpec(f"Invalid spec format: {_shown(state, context)} says nothing beyond its title.")
+        raise InvalidSpec(f"Invalid spec format: {shown_origin(state, context)} says nothing beyond its title.")
     history = KIND.history(state, context)
     history.record("issue", text)
     return DraftingUpdate(history=history.number)
-
-
-def _shown(state: DraftingState, context: Context) -> str:
-    origin = Path(state["origin"])
-    is_inside = origin.is_relative_to(context.project_dir)
-    return str(origin.relative_to(context.project_dir)) if is_inside else state["origin"]
 
 
 def digest(state: DraftingState, context: Context) -> DraftingUpdate:

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict, TypeVar
 
 from agentos.engine import limits
-from agentos.engine.plan import Item, make_plan
+from agentos.engine.plan import make_plan
 from agentos.engine.signals import signals_handled
 from agentos.engine.stopping import GRACE
 from agentos.engine.threads import CallEnd, NotCalledError, ThreadRun
 from agentos.errors import UsageError
 from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, Warned
 from agentos.keys.faults import Credentials, with_faults
-from agentos.outcomes import INTERRUPTED, Outcome
+from agentos.outcomes import COMPLETED, INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
-from agentos.settings import load_settings
+from agentos.settings import Settings, load_settings
 from agentos.text.identifiers import sanitize_identifier
-from agentos.workflows.registry import find_workflow
+from agentos.text.output_prefixer import prefix_of
+from agentos.text.thread_output import prefixed_output
+from agentos.workflows.registry import Workflow, find_workflow
+
+if TYPE_CHECKING:
+    from agentos.workflows.parallel.given_keys import GivenKeys
+    from agentos.workflows.parallel.run_items import RunItems
 
 T = TypeVar("T")
 
@@ -104,7 +110,7 @@ class ParallelCoordinator:
         """Takes a number of workers for `execute_parallel`, or a `ParallelRunConfig` for `run`."""
         self._on_event = on_event or _printing_listener()
         self.config = max_workers if isinstance(max_workers, dict) else None
-        wanted = self.config["max_parallelism"] if self.config is not None else max_workers
+        wanted = max_workers if self.config is None else self.config.get("max_parallelism", self.DEFAULT_PARALLELISM)
         if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
             raise UsageError(f"max_workers must be a whole number of at least 1, got {wanted!r}.")
         self.max_workers = min(wanted, self.MAX_PARALLELISM)
@@ -116,8 +122,6 @@ class ParallelCoordinator:
         self._left: list[str] = []
         self._over = threading.Event()
         self._over.set()
-
-    # Plain callables on threads.
 
     def execute_parallel(
         self,
@@ -133,17 +137,20 @@ class ParallelCoordinator:
             return ProgressStats(total=len(by_id)), []
         credentials = with_faults(self._credentials, os.environ) if self._credentials is not None else None
 
-        def call(item: T) -> None:
+        def call(item_id: str, item: T) -> None:
             """On the item's thread: hold a credential, if there are any, for as long as the call lasts."""
+            prefix = prefix_of(item_id)
             if credentials is None:
-                worker_func(item, None)
+                with prefixed_output(prefix):
+                    worker_func(item, None)
             else:
                 with _held(credentials) as credential:
                     if run.is_stopping:
                         raise NotCalledError  # The key came too late: nothing new starts.
-                    worker_func(item, credential)
+                    with prefixed_output(prefix):
+                        worker_func(item, credential)
 
-        run = ThreadRun({i: partial(call, item) for i, item in by_id.items()}, self.max_workers, self._emit)
+        run = ThreadRun({i: partial(call, i, item) for i, item in by_id.items()}, self.max_workers, self._emit)
         self._over.clear()
         self._current = run
         try:
@@ -162,36 +169,74 @@ class ParallelCoordinator:
         """Items the last run left undone, in order."""
         return list(self._left)
 
-    # Registered workflows and graphs, in processes.
-
     def run(self) -> ProgressReport:
-        """Run the items of the `ParallelRunConfig` this coordinator was made with."""
-        # The process engine and its reporters load only for those who use it.
-        from agentos.launch import Launcher  # noqa: PLC0415
-        from agentos.workflows.run_request import request_for  # noqa: PLC0415
+        """Run the items of the `ParallelRunConfig` this coordinator was made with.
+
+        Calls go with the keys of the `CredentialCoordinator`, if one was given, else with the user's own. Items whose
+        document is there already count as completed. Raises UsageError for ids that the project does not have.
+        """
+        from agentos.workflows.parallel.run_items import find_run_items  # noqa: PLC0415  Only for those who use it.
 
         if self.config is None:
             raise UsageError("run() needs a ParallelCoordinator made with a ParallelRunConfig.")
         config = self.config
-        report = _ReportBuilder(config["pending_items"])
-        items = [Item(id=sanitize_identifier(i), input=config.get("inputs", {}).get(i, {})) for i in report.items]
-        if config["dry_run"]:
-            _printing_listener().dry_run(report.items)
-            return report.report()
         project_dir = Path(config.get("project_dir") or find_project_dir(Path.cwd())).resolve()
         workflow = find_workflow(config["workflow_type"], config.get("graph"))
-        request = request_for(workflow, make_plan(items), project_dir, load_settings(project_dir), os.environ)
-        request = replace(request, parallel=self.max_workers, is_quiet=True)
-        launcher = Launcher(request, listener=lambda event: self._note(report, event))
-        self._over.clear()
-        self._launcher = launcher
-        try:
-            launcher.run()
-        finally:
-            self._launcher = None
-            self._over.set()
+        settings = load_settings(project_dir)
+        found = find_run_items(workflow, config["pending_items"], config.get("inputs", {}), project_dir, settings)
+        report = _ReportBuilder(found.ids, found.done)
+        if found.items and not config.get("dry_run", False):
+            self._run_items(workflow, found, project_dir, settings, report)
+        else:
+            for warning in found.warnings:
+                self._emit(Warned(text=warning))
+        if config.get("dry_run", False):
+            _printing_listener(workflow.label_prefix).dry_run(item.id for item in found.items)
         self._left = report.left
         return report.report()
+
+    def _run_items(
+        self, workflow: Workflow, found: RunItems, project_dir: Path, settings: Settings, report: _ReportBuilder
+    ) -> None:
+        # The process engine and its reporters load only for those who use it.
+        from agentos.launch import Launcher  # noqa: PLC0415
+        from agentos.workflows.run_request import request_for  # noqa: PLC0415
+
+        with ExitStack() as cleanup:
+            keys = self._take_keys(workflow, settings, cleanup)
+            credentials = keys.credentials() if keys else None
+            plan = make_plan(found.items)
+            request = request_for(workflow, plan, project_dir, settings, os.environ, credentials)
+            request = replace(request, parallel=self.max_workers, is_quiet=True, warnings=found.warnings)
+
+            def listen(event: Event) -> None:
+                report.note(event)
+                if keys:
+                    keys.note(event)
+                self._emit(event)
+
+            self._over.clear()
+            self._launcher = Launcher(request, listen)
+            try:
+                self._launcher.run()
+            finally:
+                self._launcher = None
+                self._over.set()
+
+    def _take_keys(self, workflow: Workflow, settings: Settings, cleanup: ExitStack) -> GivenKeys | None:
+        """The keys of the caller's pool, until `cleanup` gives them back; None for the user's own."""
+        from agentos.workflows.parallel.given_keys import provider_of_keys, taken_from  # noqa: PLC0415
+
+        if self._credentials is None:
+            return None
+        provider = provider_of_keys(workflow, settings, os.environ)
+        if provider:
+            return cleanup.enter_context(taken_from(self._credentials, provider))
+        if not workflow.models:
+            self._emit(
+                Warned(text="the keys given are not used: AGENTOS_MODEL does not say which provider they are for")
+            )
+        return None
 
     def shutdown(self, timeout_seconds: float = 5) -> None:
         """Stop the run under way and wait until it is over, or the time is up: then what still runs is killed."""
@@ -214,10 +259,6 @@ class ParallelCoordinator:
 
     def _handle_shutdown_signal(self, signum: int, frame: FrameType | None) -> None:
         self.request_stop(StopReason.INTERRUPT)
-
-    def _note(self, report: _ReportBuilder, event: Event) -> None:
-        report.note(event)
-        self._emit(event)
 
     def _emit(self, event: Event) -> None:
         self._on_event(event)
@@ -248,14 +289,14 @@ def _result(end: CallEnd) -> WorkflowResult:
 class _ReportBuilder:
     """Follows a run's events into a `ProgressReport`."""
 
-    def __init__(self, pending: Sequence[str]) -> None:
-        self.items = list(dict.fromkeys(pending))
+    def __init__(self, items: Sequence[str], done: Collection[str]) -> None:
+        self._items = items
         self._running: set[str] = set()
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, Outcome] = dict.fromkeys(done, COMPLETED)
 
     @property
     def left(self) -> list[str]:
-        return [item_id for item_id in self.items if self._outcomes.get(item_id, INTERRUPTED).is_left]
+        return [item_id for item_id in self._items if self._outcomes.get(item_id, INTERRUPTED).is_left]
 
     def note(self, event: Event) -> None:
         match event:
@@ -268,22 +309,23 @@ class _ReportBuilder:
                 self._outcomes[item_id] = outcome
 
     def report(self) -> ProgressReport:
-        ended = [i for i in self.items if not self._outcomes.get(i, INTERRUPTED).is_left]
+        ended = [i for i in self._items if not self._outcomes.get(i, INTERRUPTED).is_left]
         failed = [i for i in ended if self._outcomes[i].is_failure]
         done = [i for i in ended if i not in failed]
         return ProgressReport(
-            total=len(self.items),
+            total=len(self._items),
             completed=len(done),
             failed=len(failed),
             in_progress=len(self._running),
-            pending=len(self.items) - len(ended) - len(self._running),
+            pending=len(self._items) - len(ended) - len(self._running),
             failed_items=failed,
             completed_items=done,
         )
 
 
-def _printing_listener() -> Any:
+def _printing_listener(label_prefix: str = "") -> Any:
     # The one edge from here to the reporters: the words for those who bring no listener.
     from agentos.reporters.console import PrintingListener  # noqa: PLC0415
+    from agentos.reporters.wording import labels_with  # noqa: PLC0415
 
-    return PrintingListener()
+    return PrintingListener(labels_with(label_prefix))

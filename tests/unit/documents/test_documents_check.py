@@ -403,7 +403,8 @@ def test_an_issue_that_lost_a_section_is_told() -> None:
         ("---\ndepends_on:\n  - '#4'\n  - 5\n---\nx", ("4", "5")),
         ("---\ndepends_on: []\nblocked_by: none\n---\nx", ()),
         ("## Dependencies\n- #12 merged first\n- None — else\n\nSee #13", ("12",)),
-        ("Depends on #7, #7 and #007x", ("7",)),
+        ("Depends on #7, #7 and #007x", ("7", "007x")),
+        ("Blocked by: #issue-123, **#Login_page**, and _#a_; #b", ("issue-123", "Login_page", "a", "b")),
         ("Depends on other/repo#7", ()),
     ],
 )

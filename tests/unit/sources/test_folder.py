@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.errors import InvalidIdentifier, UsageError
+from agentos.errors import UsageError
 from agentos.sources import FolderSource, ItemKind
 
 
@@ -91,45 +91,56 @@ def test_a_closed_issue_says_so(folder: Path) -> None:
 
 def test_dependencies_are_ids_of_items_however_they_are_written(folder: Path) -> None:
     write(folder, "3-c.md", "---\ndepends_on: [0042]\n---\n# C\n\nDepends on #42, #007 and #4\n")
+    write(
+        folder,
+        "5-e.md",
+        "# E\n\nDepends on #issue-123 (the page), _#Login_page_ and #3-#4.\n\n## Blocked by\n\n- #a-1\n",
+    )
 
-    assert FolderSource(folder).items()[0].depends_on == ("42", "7", "4")
+    assert [item.depends_on for item in FolderSource(folder).items()] == [
+        ("42", "7", "4"),
+        ("issue-123", "Login_page", "3", "a-1"),
+    ]
 
 
-def test_two_files_with_one_id_are_refused_by_name(folder: Path) -> None:
+def test_an_id_that_two_files_claim_is_one_items_problem(folder: Path) -> None:
+    write(folder, "1-good.md")
     write(folder, "42-first.md")
     write(folder, "0042_second.md")
-
-    with pytest.raises(UsageError, match=r"id 42") as caught:
-        FolderSource(folder).items()
-
-    assert "42-first.md" in str(caught.value)
-    assert "0042_second.md" in str(caught.value)
-
-
-def test_ids_that_differ_in_case_alone_are_one_id(folder: Path) -> None:
     write(folder, "a.md", "---\nid: Login\n---\n")
     write(folder, "b.md", "---\nid: login\n---\n")
 
-    with pytest.raises(UsageError, match="Two files"):
-        FolderSource(folder).items()
+    problems = {item.id: item.problem for item in FolderSource(folder).items()}
+
+    assert sorted(problems) == ["1", "42", "Login"]
+    assert problems["1"] == ""
+    assert problems["42"].startswith("42-first.md has the id 42 too: rename one")
+    assert problems["Login"].startswith("b.md has the id Login too")
 
 
 @pytest.mark.parametrize("unsafe", ["../../etc/passwd", "a b", "con", "x" * 200])
-def test_an_unsafe_id_is_refused_and_the_file_named(folder: Path, unsafe: str) -> None:
-    write(folder, "evil.md", f"---\nid: {unsafe}\n---\n")
+def test_a_file_with_an_unsafe_id_fails_under_the_id_of_its_name(folder: Path, unsafe: str) -> None:
+    write(folder, "1-good.md")
+    write(folder, "2-evil.md", f"---\nid: {unsafe}\n---\n# Evil\n")
 
-    with pytest.raises(InvalidIdentifier, match=r"evil\.md"):
-        FolderSource(folder).items()
+    good, evil = FolderSource(folder).items()
+
+    assert (good.id, good.problem) == ("1", "")
+    assert (evil.id, evil.text) == ("2", "")
+    assert "Invalid identifier" in evil.problem
 
 
 def test_a_name_without_a_letter_or_digit_asks_for_an_id(folder: Path) -> None:
     write(folder, "日本.md")
+    write(folder, "1-good.md")
 
-    with pytest.raises(InvalidIdentifier, match="id: some-name"):
-        FolderSource(folder).items()
+    listing = FolderSource(folder).read()
+
+    assert [item.id for item in listing.items] == ["1"]
+    assert "id: some-name" in listing.problems[0].reason
 
 
-def test_what_cannot_be_read_is_reported_and_stops_nobody(folder: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_an_items_problem_and_stops_nobody(folder: Path, tmp_path: Path) -> None:
     write(folder, "1-good.md")
     write(folder, "2-latin.md", b"# Caf\xe9\n")
     write(folder, "3-huge.md", "x" * 1_000_001)
@@ -137,17 +148,18 @@ def test_what_cannot_be_read_is_reported_and_stops_nobody(folder: Path, tmp_path
     secret = write(tmp_path, "secret.md", "private")
     (folder / "5-link.md").symlink_to(secret)
     (folder / "6-dangling.md").symlink_to(folder / "nothing.md")
+    write(folder, "1-unreadable.md", b"\xff")  # Its number is another's: it goes by its whole name.
 
-    listing = FolderSource(folder).read()
+    items = {item.id: item for item in FolderSource(folder).items()}
 
-    assert [item.id for item in listing.items] == ["1"]
-    reasons = {Path(problem.path).name: problem.reason for problem in listing.problems}
-    assert "not UTF-8 (byte 6)" in reasons["2-latin.md"]
-    assert "1 MB" in reasons["3-huge.md"]
-    assert "regular" in reasons["4-pipe.md"]
-    assert "out of the folder" in reasons["5-link.md"]
-    assert "cannot be read" in reasons["6-dangling.md"]
-    assert str(listing.problems[0]).startswith(str(folder))
+    assert list(items) == ["1", "1-unreadable", "2", "3", "4", "5", "6"]
+    assert "not UTF-8 (byte 6)" in items["2"].problem
+    assert "1 MB" in items["3"].problem
+    assert "regular" in items["4"].problem
+    assert "out of the folder" in items["5"].problem
+    assert "cannot be read" in items["6"].problem
+    assert "not UTF-8" in items["1-unreadable"].problem
+    assert [item.id for item in items.values() if not item.problem] == ["1"]
 
 
 def test_a_link_within_the_folder_is_another_name_for_a_file(folder: Path) -> None:
