@@ -469,3 +469,23 @@ def test_fifty_issues_survive_a_worker_killed_every_second(backlog: Backlog) -> 
     assert killed >= 1
     assert len(of_type(backlog.records(), "item_retried")) >= 1
     assert_all_designed(backlog, range(1, 51))
+
+
+def test_an_issue_that_cannot_be_used_is_one_items_failure_and_stops_no_other(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    folder = backlog.project / "docs/issues"
+    (folder / "002-latin.md").write_bytes(issue_text(2).replace("feature 2", "caf\xe9").encode("latin-1"))
+    (folder / "003-bad-id.md").write_text("---\nid: ../3\n---\n" + issue_text(3))
+    listed = backlog.lld("--all", "--dry-run")
+    assert listed.code == 0
+    assert "  2. LLD-2  (would fail: not UTF-8 (byte " in listed.stdout
+    done = backlog.lld("--all", *OFFLINE)
+    assert done.code == 1
+    assert "[COORDINATOR] 1 approved, 2 failed (LLD-2, LLD-3)" in done.lines
+    assert "[LLD-2] FAILED: docs/issues/002-latin.md: not UTF-8 (byte " in done.stdout
+    assert "[LLD-3] FAILED: docs/issues/003-bad-id.md: Invalid identifier '../3'" in done.stdout
+    backlog.add_issues(2, 3)
+    for name in ("002-latin.md", "003-bad-id.md"):
+        (folder / name).unlink()
+    assert backlog.lld("--all", *OFFLINE).code == 0
+    assert backlog.outcomes() == {"1": "approved", "2": "approved", "3": "approved"}
