@@ -21,7 +21,7 @@ from agentos.cli.options import (
 )
 from agentos.cli.run_command import Work
 from agentos.cli.texts import confirmed
-from agentos.engine.limits import DEFAULT_PARALLELISM
+from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 from agentos.errors import UsageError
 from agentos.settings import Settings, load_settings
 from agentos.workflows.pending import Pending, ReasonKind, Wanted
@@ -82,9 +82,7 @@ class DocumentCommand:
         settings = load_settings(project_dir, flags=setting_flags(arguments))
         wanted = Wanted(is_fresh=arguments.fresh, is_filing=getattr(arguments, "file", False))
         look = partial(find, project_dir, settings)
-        is_undecided = not arguments.ids and not arguments.all
-        # What a dry run shows costs nothing, so it needs no choice.
-        if is_undecided and not arguments.dry_run:
+        if not arguments.ids and not arguments.all:
             self._ask_which(arguments, lambda item_id: look(replace(wanted, patterns=[item_id])))
         pending = look(replace(wanted, patterns=arguments.ids))
         workflow = WORKFLOWS[self.workflow]
@@ -99,19 +97,19 @@ class DocumentCommand:
             reasons=pending.reasons,
             skipped=(*pending.skipped, *left),
             warnings=(*pending.warnings, *_changes(pending, workflow.label_prefix)),
-            notes=[_UNDECIDED] if is_undecided and arguments.dry_run and pending.items else [],
+            notes=[] if arguments.ids or arguments.all or not pending.items else [_UNDECIDED],
         )
 
     def _ask_which(self, arguments: argparse.Namespace, look: Callable[[str], Pending]) -> None:
-        """Who types `--parallel 101` and names nothing may mean item 101. Raises UsageError unless they say so."""
+        """Who types `--parallel 101` and names nothing may mean item 101. Raises UsageError unless they say so.
+
+        A dry run of nothing in particular is one of everything: it costs nothing.
+        """
         number: int | None = arguments.parallel
-        nothing = f"Nothing chosen: name {self.noun}s, or give --all for every pending one."
-        if number in (None, DEFAULT_PARALLELISM):
-            raise UsageError(nothing)
-        try:
-            look(str(number))
-        except UsageError:
-            raise UsageError(nothing) from None
+        if not self._may_be_item(number, arguments, look):
+            if arguments.dry_run:
+                return
+            raise UsageError(f"Nothing chosen: name {self.noun}s, or give --all for every pending one.")
         program = arguments.parser.prog
         if not confirmed(f"--parallel {number} says how many at once. Do you mean {self.noun} {number}?"):
             raise UsageError(
@@ -119,6 +117,16 @@ class DocumentCommand:
                 f"{program} {number}; for every pending one: {program} --all --parallel."
             )
         arguments.ids, arguments.parallel = [str(number)], None
+
+    def _may_be_item(self, number: int | None, arguments: argparse.Namespace, look: Callable[[str], Pending]) -> bool:
+        # Where nothing is at stake, only a number that cannot be meant as it stands is a question.
+        if number is None or number == DEFAULT_PARALLELISM or (arguments.dry_run and number <= MAX_PARALLELISM):
+            return False
+        try:
+            look(str(number))
+        except UsageError:
+            return False
+        return True
 
 
 def _changes(pending: Pending, label_prefix: str) -> list[str]:

@@ -173,8 +173,10 @@ def _source_words(spec: str, project_dir: Path, kind: ItemKind) -> str:
         listing = source.read()
     except AgentosError as error:
         return str(error)
-    problems = f", {counted(len(listing.problems), 'problem')}" if listing.problems else ""
-    return f"{len(listing.items)} in {spec}{problems}"
+    unusable = [f"{Path(item.origin).name}: {item.problem}" for item in listing.items if item.problem]
+    unusable += [f"{Path(problem.path).name}: {problem.reason}" for problem in listing.problems]
+    words = f"{len(listing.items)} in {spec}"
+    return "; ".join([words if not unusable else f"{words}, {counted(len(unusable), 'problem')}", *unusable])
 
 
 def _key_words() -> str:

@@ -73,7 +73,7 @@ def test_init_says_what_is_wrong_with_what_it_found(project: Path, capsys: pytes
         (project / "docs/issues" / name).write_text("# Title\n")
     assert main(["init"]) == 0
     shown = capsys.readouterr().out
-    assert "issues: Two files have the id 1" in shown
+    assert "issues: 1 in docs/issues, 1 problem; 01-b.md: 1-a.md has the id 1 too" in shown
     assert "not a repository" in shown
     assert "none; `agentos keys add google --provider google` adds one" in shown
 
