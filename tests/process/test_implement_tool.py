@@ -19,7 +19,6 @@ from harness import STOP_DEADLINE_SECONDS, Finished, Started, no_process_left
 from test_cli_parallel_tools import load
 
 TOOL = Path(__file__).parents[2] / "tools/run_implement_from_lld.py"
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture

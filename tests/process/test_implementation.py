@@ -21,7 +21,6 @@ from harness import Finished, Started, eventually, of_type
 
 from fakes.github_server import GitHubServer, Scripted
 
-pytestmark = pytest.mark.timeout(300)
 NODES = [
     "N0_load",
     "N1_test_plan",

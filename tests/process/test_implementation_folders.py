@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from designs import Designs, create
 
-pytestmark = pytest.mark.timeout(300)
 FOLDER = "services/api"
 
 

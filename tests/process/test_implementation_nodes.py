@@ -29,8 +29,6 @@ from agentos.workflows.pending import Reason, ReasonKind, Wanted
 from agentos.workflows.pipeline.graph import build as build_pipeline
 from agentos.workflows.pipeline.pending import find_items
 
-pytestmark = pytest.mark.timeout(200)
-
 
 @pytest.fixture
 def designs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Designs]:

@@ -427,7 +427,6 @@ def assert_all_designed(backlog: Backlog, numbers: range) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_fifty_issues_at_ten_lose_and_double_nothing(backlog: Backlog) -> None:
     backlog.add_issues(*range(1, 51))
     done = backlog.lld("--all", "--parallel", "10", *OFFLINE, seconds=240.0)
@@ -458,7 +457,6 @@ def kill_one_a_second(backlog: Backlog, started: Started) -> int:
     return killed
 
 
-@pytest.mark.timeout(300)
 def test_fifty_issues_survive_a_worker_killed_every_second(backlog: Backlog) -> None:
     backlog.add_issues(*range(1, 51))
     started = backlog.start_lld("--all", "--parallel", "10", "--retry", "50", *OFFLINE)

@@ -12,7 +12,6 @@ import pytest
 from backlog import OFFLINE, Backlog
 from harness import Finished, of_type
 
-pytestmark = pytest.mark.timeout(300)
 _SECONDS = 200.0
 _RECORDED = ("--drafter", "recorded", "--reviewer", "recorded")
 

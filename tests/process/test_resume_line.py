@@ -13,7 +13,6 @@ from designs import Designs
 from harness import AGENTOS, Finished, Sandbox, Started, of_type, resume_line
 from workshop import Workshop, workshop
 
-pytestmark = pytest.mark.timeout(240)
 TOOLS_DIR = Path(__file__).parents[2] / "tools"
 FAILS_FIRST = {"n2": "fail_once first"}
 

@@ -296,7 +296,6 @@ def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Worksho
     assert len(shop.run_dirs()) == 1
 
 
-@pytest.mark.timeout(120)
 def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Workshop) -> None:
     (shop.project / "app").mkdir()
     shop.git("mv", "app.py", "app/core.py")
@@ -322,7 +321,6 @@ def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Worksh
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_branches_that_overlap_are_shown_tried_in_order_and_pushed(shop: Workshop) -> None:
     remote = shop.root / "remote.git"
     shop.git("init", "--quiet", "--bare", str(remote))
