@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -367,7 +367,8 @@ def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
             notes.forget(item.id)
         elif (done := notes.done(item.id, input_hash(item.input))) is not None:
             # Killed between noting it and removing its checkpoint, a run leaves both.
-            checkpoints.remove(ItemRef(request.workflow, item.id))
+            with suppress(OSError):
+                checkpoints.remove(ItemRef(request.workflow, item.id))
             found[item.id] = done
     return found
 

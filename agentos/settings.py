@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from agentos.errors import UsageError
 from agentos.providers.registry import providers
 from agentos.text.suggestions import nearest
+from agentos.text.toml import MOST_CHARACTERS, NotToml, parse_toml
 
 FILE_NAME = "agentos.toml"
 FROZEN_VARIABLE = "AGENTOS_SETTINGS"
@@ -149,10 +149,11 @@ def thaw(frozen: str) -> Settings:
 
 def _read(project_dir: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads((project_dir / FILE_NAME).read_text(encoding="utf-8"))
+        with (project_dir / FILE_NAME).open(encoding="utf-8") as file:
+            return parse_toml(file.read(MOST_CHARACTERS + 1))
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (NotToml, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE_NAME}: not valid TOML: {error}.") from None
     except OSError as error:
         raise UsageError(f"{FILE_NAME} cannot be read: {error.strerror}.") from None

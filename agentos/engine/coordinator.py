@@ -8,18 +8,21 @@ the times of a stop in `stopping.py`.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit
 from agentos.engine.claims import Claims
+from agentos.engine.documents import Writers
 from agentos.engine.done_notes import Done
 from agentos.engine.emitter import Emitter, Reporter
+from agentos.engine.item_end import surprise
 from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.loop import Loop
-from agentos.engine.messages import DownMessage, StartItem, UpMessage
+from agentos.engine.messages import DocumentNamed, DocumentWriter, DownMessage, StartItem, UpMessage
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
 from agentos.engine.run_settings import RunSettings
@@ -68,6 +71,7 @@ class Coordinator:
         self._backend = backend(self)
         self._keys = keys(self, self._emit)
         self._store = ItemStore(settings.project_dir, settings.workflow, claims)
+        self._writers = Writers()
         self._running: dict[str, ItemRun] = {}
         self._opened: set[str] = set()
         self._waiting_for_graph: list[Start] = []
@@ -100,8 +104,6 @@ class Coordinator:
         self.has_begun = False
         self.exit_code = ExitCode.OK
 
-    # The face.
-
     def prepare(self) -> None:
         """Start loading the graph. Whatever the caller does until `execute` happens meanwhile."""
         self._backend.load()
@@ -119,6 +121,8 @@ class Coordinator:
         """
         self._schedule = _schedule(self._plan, self._settings, held, done)
         self._begin = partial(self._results.begin, held, done, announcements)
+        for item_id, note in done.items():
+            self._writers.wrote(item_id, note.documents)
         with signals_handled(self._on_signal, self.standstill.suspend, self.standstill.was_continued):
             try:
                 self._loop.run()
@@ -147,8 +151,6 @@ class Coordinator:
         self._loop.post(lambda: self._perform(actions))
         self.request_stop(reason, exit_code=ExitCode.ITEM_FAILED)
 
-    # What the lease server asks for.
-
     def send(self, item_id: str, message: DownMessage) -> None:
         self._backend.send(item_id, message)
 
@@ -158,8 +160,6 @@ class Coordinator:
 
     def set_parallel(self, parallel: int) -> None:
         self._perform(self._schedule.limit_changed(parallel))
-
-    # Stopping.
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -187,8 +187,6 @@ class Coordinator:
         for run in self._running.values():
             run.watch.stood_still(since)
 
-    # Carrying out decisions.
-
     def _perform(self, actions: Sequence[Action]) -> None:
         for action in actions:
             match action:
@@ -213,7 +211,7 @@ class Coordinator:
             self._waiting_for_graph.append(start)
             return
         item_id = start.item_id
-        self._running[item_id] = self._item_run(start)
+        run = self._running[item_id] = self._item_run(start)
         if self._standby.hand_over(item_id, self):
             return
         try:
@@ -222,6 +220,10 @@ class Coordinator:
             del self._running[item_id]
             self.fault(f"cannot start a worker: {error.strerror or error}")
             self._perform(self._schedule.ended(item_id, Ending.INTERRUPTED))
+        except Exception as error:
+            # Its input may come from a program, and hold what cannot be sent.
+            del self._running[item_id]
+            self._perform(self._schedule.ended(item_id, self._results.surprised(run, error)))
 
     def _item_run(self, start: Start) -> ItemRun:
         return ItemRun(
@@ -255,8 +257,6 @@ class Coordinator:
                 environment=dict(item.environment),
             )
         )
-
-    # What the backend tells.
 
     def loaded(self, input_keys: list[str] | None) -> None:
         self._is_loaded = True
@@ -294,33 +294,61 @@ class Coordinator:
             self._emit(Warned(text=f"while loading the graph: {line}"))
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
-        run = self._running.get(item_id)
-        if run is None:
-            self._standby.hear(item_id, message)
-        elif isinstance(message, LeaseAsk | LeaseCancel | LeaseReturn):
-            run.watch.hear()
-            self._keys.take(item_id, message)
-        else:
-            run.take(message)
+        with self._blamed_on(item_id):
+            self._hear(item_id, message)
 
     def worker_wrote(self, item_id: str, block: bytes) -> None:
-        if item_id in self._running:
-            self._emit(OutputProduced(item_id=item_id, block=block))
-        else:
-            self._standby.hear(item_id, block)
+        with self._blamed_on(item_id):
+            if item_id in self._running:
+                self._emit(OutputProduced(item_id=item_id, block=block))
+            else:
+                self._standby.hear(item_id, block)
 
     def worker_gone(self, item_id: str, end: WorkerExit) -> None:
         run = self._running.pop(item_id, None)
         if run is None:
             self._standby.worker_gone(item_id, end)
             return
+        try:
+            ending = self._conclude(run, end)
+        except Exception as error:
+            ending = self._results.surprised(run, error)
+        self._perform(self._schedule.ended(item_id, ending))
+
+    @contextmanager
+    def _blamed_on(self, item_id: str) -> Iterator[None]:
+        """Whatever a worker's words lead to is its own item's failure at worst: the run goes on with the others."""
+        try:
+            yield
+        except Exception as error:
+            run = self._running.get(item_id)
+            if run is None:
+                self._backend.kill(item_id)
+            else:
+                run.give_up(surprise(error))
+
+    def _hear(self, item_id: str, message: UpMessage) -> None:
+        run = self._running.get(item_id)
+        if run is None:
+            self._standby.hear(item_id, message)
+            return
+        match message:
+            case LeaseAsk() | LeaseCancel() | LeaseReturn():
+                run.watch.hear()
+                self._keys.take(item_id, message)
+            case DocumentNamed(path=path):
+                run.watch.hear()
+                self.send(item_id, DocumentWriter(path=path, item_id=self._writers.writer_of(path, item_id)))
+            case _:
+                run.take(message)
+
+    def _conclude(self, run: ItemRun, end: WorkerExit) -> Ending:
+        item_id = run.item.id
         run.worker_gone(end)
         if run.has_opened:
             self._opened.add(item_id)
         run.usage = self._keys.worker_gone(item_id)
-        self._perform(self._schedule.ended(item_id, self._results.worker_gone(run, end.code)))
-
-    # The end.
+        return self._results.worker_gone(run, end.code)
 
     def _finish(self) -> None:
         self._standby.close()

@@ -22,6 +22,8 @@ class Done:
     input_hash: str
     outcome: Outcome
     run_id: str
+    documents: tuple[str, ...] = ()
+    """What it has put into place."""
 
 
 class DoneNotes:
@@ -34,17 +36,18 @@ class DoneNotes:
         """So that the same command, after a stop, does not do the item again."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._finish_forgetting()
-        self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome.name, done.run_id]))
+        self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome.name, done.run_id, done.documents]))
 
     def done(self, item_id: str, input_hash: str) -> Done | None:
         """How the item was done with this very input, if it was."""
         if any(item_id in forgotten for forgotten in self._forgotten().values()):
             return None
         try:
-            known, outcome, run_id = json.loads(self._path(item_id).read_text())
+            known, outcome, run_id, *documents = json.loads(self._path(item_id).read_text())
+            done = Done(known, outcome_named(str(outcome)), str(run_id), tuple(map(str, *documents)))
         except (OSError, ValueError, TypeError):
             return None
-        return Done(known, outcome_named(str(outcome)), run_id) if known == input_hash else None
+        return done if known == input_hash else None
 
     def forget(self, item_id: str) -> None:
         self._path(item_id).unlink(missing_ok=True)

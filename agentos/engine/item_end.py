@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import traceback
 from dataclasses import dataclass, replace
 
 from agentos.engine.messages import ItemDone, ItemFailed, ItemStopped
@@ -33,10 +34,17 @@ class ItemEnd:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """Why the engine ended a worker: its time limit, or a stall."""
+    """Why the engine ended a worker: its time limit, a stall, or what it said."""
 
     cause: Cause
     reason: str
+    traceback: str = ""
+
+
+def surprise(error: Exception) -> GivenUp:
+    """What an item led to that the engine did not foresee."""
+    trace = "".join(traceback.format_exception(error))
+    return GivenUp(Cause.CRASHED, f"AgentOS stumbled over this item: {type(error).__name__}: {error}", trace)
 
 
 _ERROR_TYPES = {Cause.CRASHED: "Crashed", Cause.TIMED_OUT: "TimedOut", Cause.STALLED: "Stalled"}
@@ -114,6 +122,7 @@ def _crash(given_up: GivenUp, *, may_retry: bool) -> ItemEnd:
         cause=given_up.cause,
         reason=given_up.reason,
         error_type=_ERROR_TYPES[given_up.cause],
+        traceback=given_up.traceback,
     )
 
 

@@ -83,10 +83,14 @@ class ItemRun:
 
     def take(self, message: ItemMessage) -> None:
         """What its worker says of the item itself."""
+        if self.given_up is not None:
+            return
         self.watch.hear()
         match message:
-            case ItemOpened():
+            case ItemOpened() if not self.has_opened:
                 self._opened(message)
+            case ItemOpened():
+                pass  # A worker says it once: its item's time does not begin anew.
             case NodeReady(node=node, finished=finished):
                 self._nodes_finished(finished)
                 if not self.is_stopping:
@@ -106,10 +110,19 @@ class ItemRun:
         self.is_stopping = True
         self._backend.kill(self.item.id)
 
+    def give_up(self, why: GivenUp) -> None:
+        """Through its own fault, whatever it says from here on: its worker is killed."""
+        self.given_up = why
+        self.final_message = None
+        self.watch.close()
+        self._backend.kill(self.item.id)
+
     def worker_gone(self, end: WorkerExit) -> None:
         self.watch.close()
         if self._exit_timer is not None:
             self._exit_timer.cancel()
+        if end.fault:
+            self.given_up = GivenUp(Cause.CRASHED, end.fault)
         # The children of an item that we ended go with it; those of one that ended by itself it should have ended.
         if end.leaked and not (self.given_up or self.is_stopping):
             self._emit(ChildrenLeaked(item_id=self.item.id, pids=end.leaked))
@@ -149,19 +162,12 @@ class ItemRun:
         # It has nothing left to do but to exit.
         self._exit_timer = self._loop.after(GRACE.worker, lambda: self._backend.kill(self.item.id))
 
-    # What the watch tells.
-
     def suspended(self, item_id: str) -> None:
         self._emit(ItemNoticed(item_id=item_id, text="suspended; its time limit waits"))
 
     def timed_out(self, item_id: str) -> None:
-        self._give_up(Cause.TIMED_OUT, f"timed out after {self._limits.timeout_seconds:g} s")
+        self.give_up(GivenUp(Cause.TIMED_OUT, f"timed out after {self._limits.timeout_seconds:g} s"))
 
     def stalled(self, item_id: str, silent_seconds: float) -> None:
         self._emit(ItemStalled(item_id=item_id, silent_seconds=round(silent_seconds, 1)))
-        self._give_up(Cause.STALLED, f"stalled: no sign of life for {silent_seconds:.0f} s")
-
-    def _give_up(self, cause: Cause, reason: str) -> None:
-        self.given_up = GivenUp(cause, reason)
-        self.watch.close()
-        self._backend.kill(self.item.id)
+        self.give_up(GivenUp(Cause.STALLED, f"stalled: no sign of life for {silent_seconds:.0f} s"))

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name
+from agentos.engine.documents import staged_path
 from agentos.engine.done_notes import Done, DoneNotes
 from agentos.engine.item_end import ItemEnd, without_documents
 from agentos.engine.plan import Item, input_hash
 from agentos.outcomes import Outcome
-
-
-def stage_documents(documents: Iterable[tuple[str, bytes]]) -> list[str]:
-    """In the worker: write each to `{path}.tmp`, on the disk itself, for the coordinator to put into place."""
-    paths = []
-    for path, content in documents:
-        staged = _staged(path)
-        staged.parent.mkdir(parents=True, exist_ok=True)
-        with staged.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        paths.append(path)
-    return paths
-
-
-def _staged(path: str) -> Path:
-    return Path(f"{path}.tmp")
+from agentos.outputs import UnusableTarget, refuse_special
 
 
 class ItemStore:
@@ -54,11 +37,15 @@ class ItemStore:
         """Whether a checkpoint can be written from here."""
         return self._checkpoints.can_keep(self._ref(item_id))
 
-    def publish(self, end: ItemEnd) -> ItemEnd:
+    def publish(self, item_id: str, end: ItemEnd) -> ItemEnd:
         """Put a finished item's documents into place. What cannot be written makes it fail."""
         try:
             for path in end.outputs:
-                _staged(path).replace(path)
+                refuse_special(Path(path))
+                self._staged(item_id, path).replace(path)
+        except (UnusableTarget, ValueError) as error:
+            # The latter for a path that no file can have: a node that found its worker's socket may name anything.
+            return without_documents(end, str(error))
         except OSError as error:
             return without_documents(end, f"cannot write {error.filename2 or error.filename}: {error.strerror}")
         return end
@@ -66,12 +53,11 @@ class ItemStore:
     def drop_unfinished_documents(self, item_id: str) -> None:
         for path in self._checkpoints.output_paths(self._ref(item_id)):
             with suppress(OSError):
-                _staged(path).unlink(missing_ok=True)
+                self._staged(item_id, path).unlink(missing_ok=True)
 
-    def note_done(self, item: Item, outcome: Outcome, run_id: str) -> None:
-        """In this order: a kill or a full disk in between leaves a finished checkpoint. It resumes without a node."""
-        self._done_notes.mark_done(item.id, Done(input_hash(item.input), outcome, run_id))
-        self.remove_checkpoint(item.id)
+    def note_done(self, item: Item, outcome: Outcome, run_id: str, documents: Sequence[str] = ()) -> None:
+        """Before its checkpoint is removed: a finished one resumes without a node, whatever happens in between."""
+        self._done_notes.mark_done(item.id, Done(input_hash(item.input), outcome, run_id, tuple(documents)))
 
     def remove_checkpoint(self, item_id: str) -> None:
         self._checkpoints.remove(self._ref(item_id))
@@ -84,6 +70,9 @@ class ItemStore:
     def give_back(self, item_id: str) -> None:
         """Another run may have the item from here on."""
         self._claims.give_back(claim_name(self._workflow, item_id))
+
+    def _staged(self, item_id: str, path: str) -> Path:
+        return staged_path(path, self.checkpoint_address(item_id))
 
     def _ref(self, item_id: str) -> ItemRef:
         return ItemRef(self._workflow, item_id)

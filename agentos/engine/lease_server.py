@@ -14,13 +14,16 @@ from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
 from agentos.events import Listener, ParallelismChanged, Warned
 from agentos.keys.broker import KeyBroker
-from agentos.keys.leases import LeaseRefused, LeaseRequest, LeaseReturn
+from agentos.keys.leases import LeaseAsk, LeaseRefused, LeaseRequest, LeaseReturn
 from agentos.providers.evidence import Succeeded
 
 _FEWEST_SLOTS = 2
 """With fewer usable keys than this, more items at once would only wait for each other."""
 _STOPS = {ExitCode.BUDGET_REACHED: "budget reached", ExitCode.QUOTA_GONE: "quota gone"}
 """Refusals that end the run: the item keeps its checkpoint and continues later, stopped and not failed."""
+
+
+_MOST_TOKENS_OR_DOLLARS = 10**12
 
 
 class RunControl(Protocol):
@@ -41,6 +44,19 @@ class ItemUsage:
     cost_usd: float = 0.0
 
 
+def _refuse_nonsense(message: LeaseRequest) -> None:
+    """Sums and waiting lists of all items are made of these numbers."""
+    match message:
+        case LeaseAsk(ask=ask):
+            numbers: tuple[float | None, ...] = (ask.estimated_tokens, ask.estimated_cost_usd)
+        case LeaseReturn(evidence=Succeeded(usage=usage)):
+            numbers = (usage.input_tokens, usage.output_tokens, usage.cost_usd)
+        case _:
+            return
+    if not all(number is None or 0 <= number < _MOST_TOKENS_OR_DOLLARS for number in numbers):
+        raise ValueError("a call that nobody can make")
+
+
 class LeaseServer:
     """All calls come from the loop."""
 
@@ -58,9 +74,11 @@ class LeaseServer:
         self._had_waiting = False
 
     def take(self, item_id: str, message: LeaseRequest) -> None:
-        """A worker's message about a key."""
+        """A worker's message about a key. Raises ValueError for numbers that no call has."""
+        _refuse_nonsense(message)
+        is_ours = not isinstance(message, LeaseReturn) or self._broker.holds(item_id, message.fence)
         self._broker.take(item_id, message)
-        if isinstance(message, LeaseReturn):
+        if isinstance(message, LeaseReturn) and is_ours:
             self._count_usage(item_id, message)
             self._follow_keys(has_success=isinstance(message.evidence, Succeeded))
         self._answer()

@@ -37,6 +37,14 @@ class StopItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentWriter:
+    """Down: the item of this run that writes the document, whoever asked."""
+
+    path: str
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOpened:
     """Up: the database is open and the input accepted. `resumed_after` is None for a fresh start."""
 
@@ -55,13 +63,20 @@ class NodeReady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentNamed:
+    """Up: a node writes this document. Answered by DocumentWriter."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """Up: the interpreter still takes turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemDone:
-    """Up, last: the graph came to its end, or parked. Outputs stand as `.tmp` beside these paths."""
+    """Up, last: the graph came to its end, or parked. Outputs are staged beside these paths."""
 
     outcome: str
     reason: str
@@ -88,20 +103,27 @@ class ItemStopped:
     """Up, last: stopped as asked."""
 
 
-DownMessage = StartItem | Proceed | StopItem | LeaseAnswer
-UpMessage = ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped | LeaseRequest
+DownMessage = StartItem | Proceed | StopItem | DocumentWriter | LeaseAnswer
+UpMessage = ItemOpened | NodeReady | DocumentNamed | Heartbeat | ItemDone | ItemFailed | ItemStopped | LeaseRequest
 Message = DownMessage | UpMessage
 
 _codec: Codec[Message] = Codec(*get_args(Message))
+_down: Codec[DownMessage] = Codec(*get_args(DownMessage))
+_up: Codec[UpMessage] = Codec(*get_args(UpMessage))
 
 
 def encode(message: Message) -> bytes:
     return _codec.encode(message)
 
 
-def decode(line: bytes) -> Message:
-    """Raises ValueError on anything that `encode` did not write: a node may have found the socket."""
-    return _codec.decode(line)
+def decode_down(line: bytes) -> DownMessage:
+    """In the worker. Raises ValueError on anything that `encode` did not write."""
+    return _down.decode(line)
+
+
+def decode_up(line: bytes) -> UpMessage:
+    """In the coordinator. Raises ValueError on anything that no worker says: a node may have found the socket."""
+    return _up.decode(line)
 
 
 class LineBuffer:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agentos.engine.done_notes import Done
-from agentos.engine.item_end import FinalMessage, ItemEnd, decide_end
+from agentos.engine.item_end import FinalMessage, ItemEnd, decide_end, surprise
 from agentos.engine.item_run import ItemRun
 from agentos.engine.item_store import ItemStore
 from agentos.engine.messages import ItemFailed
@@ -16,9 +16,9 @@ from agentos.engine.run_settings import RunSettings
 from agentos.engine.schedule import Ending
 from agentos.engine.tally import Tally
 from agentos.errors import ExitCode
-from agentos.events import Event, ItemEnded, ItemRetried, Listener, RunEnded, RunStarted
+from agentos.events import Event, ItemEnded, ItemRetried, Listener, RunEnded, RunStarted, Warned
 from agentos.keys.redaction import Redactor
-from agentos.outcomes import INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
+from agentos.outcomes import FAILED, INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
 
 
 class Results:
@@ -92,7 +92,7 @@ class Results:
         )
         seconds = round(run.watch.seconds, 6)
         if end.has_succeeded:
-            end = self._store.publish(end)
+            end = self._store.publish(run.item.id, end)
         if not end.has_succeeded:
             self._store.drop_unfinished_documents(run.item.id)
         if end.is_run_fault:
@@ -103,6 +103,16 @@ class Results:
         else:
             self._emit(ItemRetried(item_id=run.item.id, attempt=run.attempt, reason=end.reason))
         return end.ending
+
+    def surprised(self, run: ItemRun, error: Exception) -> Ending:
+        """The engine failed over this item. It ends as failed, unless its end is on record already."""
+        why = surprise(error)
+        if self._tally.has_ended(run.item.id):
+            self._emit(Warned(text=f"{run.item.id}: {why.reason}"))
+            return Ending.DONE if self._tally.outcome_of(run.item.id).is_done else Ending.NOT_DONE
+        end = decide_end(None, 1, given_up=why)
+        self._end(run, end, FAILED, round(run.watch.seconds, 6))
+        return Ending.NOT_DONE
 
     def given_up(self, run: ItemRun) -> None:
         """Its worker was too slow to end: the backend has ended it since."""
@@ -132,6 +142,8 @@ class Results:
         return message
 
     def _end(self, run: ItemRun, end: ItemEnd, outcome: Outcome, seconds: float) -> None:
+        """What is on disk comes first: after a kill in between the next run does not report the same end again."""
+        is_noted = end.has_succeeded and self._note_done(run.item, outcome, end.outputs)
         self._record(
             ItemEnded(
                 item_id=run.item.id,
@@ -147,15 +159,24 @@ class Results:
                 cost_usd=round(run.usage.cost_usd, 6),
             )
         )
-        if end.has_succeeded:
-            self._note_done(run.item, outcome)
+        if is_noted:
+            self._remove_checkpoint(run.item.id)
         self._store.give_back(run.item.id)
 
-    def _note_done(self, item: Item, outcome: Outcome) -> None:
+    def _note_done(self, item: Item, outcome: Outcome, documents: Sequence[str]) -> bool:
         try:
-            self._store.note_done(item, outcome, self._settings.run_id)
+            self._store.note_done(item, outcome, self._settings.run_id, documents)
         except OSError as error:
             self._fault(f"cannot note that {item.id} is done: {error.strerror or error}")
+            return False
+        return True
+
+    def _remove_checkpoint(self, item_id: str) -> None:
+        """It has served its purpose. One that cannot be removed is in nobody's way: the item is noted as done."""
+        try:
+            self._store.remove_checkpoint(item_id)
+        except OSError as error:
+            self._emit(Warned(text=f"{item_id}: cannot remove its checkpoint {error.filename}: {error.strerror}"))
 
     def _record_skip(self, item_id: str, cause: Cause, reason: str) -> None:
         self._record(ItemEnded(item_id=item_id, outcome=SKIPPED, cause=cause, reason=reason, seconds=0.0))

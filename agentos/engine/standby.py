@@ -7,6 +7,7 @@ a trace. What its worker says meanwhile is kept, and heard when the item starts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agentos.engine.backends.protocol import WorkerEvents, WorkerExit
@@ -47,7 +48,8 @@ class Standby:
     ) -> None:
         """`next_up(count)` are the items that could start now if there were places, in order.
 
-        `make_worker` raises OSError when there is nothing to make it of. `may_prepare`: nobody else needs the time.
+        `make_worker` raises when there is nothing to make it of, or its input cannot be sent. `may_prepare`: nobody
+        else needs the time.
         """
         self._most = most
         self._loop = loop
@@ -84,7 +86,7 @@ class Standby:
         self._workers[item_id] = _StandbyWorker(had_checkpoint=self._store.has_checkpoint(item_id))
         try:
             self._make_worker(item_id)
-        except OSError:
+        except Exception:
             self._spoil(item_id)
 
     def hear(self, item_id: str, heard: UpMessage | bytes) -> None:
@@ -139,4 +141,6 @@ class Standby:
         if worker.notice:
             self._emit(ItemNoticed(item_id=item_id, text=worker.notice))
         if not worker.had_checkpoint:
-            self._store.remove_checkpoint(item_id)
+            # No node has run: what cannot be removed is as good as new.
+            with suppress(OSError):
+                self._store.remove_checkpoint(item_id)

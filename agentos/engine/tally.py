@@ -26,6 +26,9 @@ class Tally:
     def ended(self, end: ItemEnded) -> None:
         self._ends[end.item_id] = end
 
+    def has_ended(self, item_id: str) -> bool:
+        return item_id in self._ends
+
     def outcome_of(self, item_id: str) -> Outcome:
         return self._ends[item_id].outcome
 

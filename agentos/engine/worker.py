@@ -12,15 +12,18 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NoReturn
 
 from agentos import outputs
 from agentos.engine.checkpoints import store_at
 from agentos.engine.checkpoints.opening import open_item
 from agentos.engine.checkpoints.protocol import CheckpointUnwritable, ItemCheckpoint, ItemRef
-from agentos.engine.item_store import stage_documents
+from agentos.engine.documents import ItemDocuments
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.messages import (
+    DocumentNamed,
+    DocumentWriter,
     DownMessage,
     Heartbeat,
     ItemDone,
@@ -33,7 +36,7 @@ from agentos.engine.messages import (
     StartItem,
     StopItem,
     UpMessage,
-    decode,
+    decode_down,
     encode,
 )
 from agentos.engine.plan import ITEM_VARIABLE
@@ -72,12 +75,14 @@ class Channel:
         self._lines = LineBuffer()
         self._send_lock = threading.Lock()
         self._may_proceed = threading.Semaphore(0)
+        self._one_question = threading.Lock()
+        self._document_writers: SimpleQueue[DocumentWriter] = SimpleQueue()
         self.is_stopping = False
         self.broker = LeaseClient(self.send)
         self._main_thread = threading.main_thread().ident
         self._pid = os.getpid()
         for line in early:
-            self._take(decode(line))
+            self._take(decode_down(line))
         threading.Thread(target=self._listen, name="agentos-channel", daemon=True).start()
 
     @property
@@ -100,6 +105,17 @@ class Channel:
         if self.is_stopping:
             raise KeyboardInterrupt
 
+    def writer_of(self, path: str) -> str:
+        """The item of this run that writes a document: this one, unless another was first."""
+        if self.is_forked:
+            return self._start.item_id  # It cannot ask; its worker does when the item ends.
+        with self._one_question:
+            self.send(DocumentNamed(path=path))
+            # An answer to somebody who was interrupted while waiting may come first.
+            while (answer := self._document_writers.get()).path != path:
+                pass
+            return answer.item_id
+
     def _listen(self) -> None:
         beat = self._start.heartbeat_seconds
         self._socket.settimeout(None)
@@ -115,7 +131,7 @@ class Channel:
             if not data:
                 _end_group()
             for line in self._lines.feed(data):
-                self._take(decode(line))
+                self._take(decode_down(line))
 
     def _receive(self, seconds: float) -> bytes | None:
         """None when there was nothing for that long. A timeout on the socket would apply to sends as well."""
@@ -124,8 +140,7 @@ class Channel:
         ready, _, _ = select.select([self._socket], [], [], seconds)
         return self._socket.recv(1 << 16) if ready else None
 
-    def _take(self, message: Any) -> None:
-        received: DownMessage = message
+    def _take(self, received: DownMessage) -> None:
         match received:
             case Proceed():
                 self._may_proceed.release()
@@ -133,6 +148,8 @@ class Channel:
                 self._stop()
             case LeaseGranted() | LeaseRefused():
                 self.broker.deliver(received)
+            case DocumentWriter():
+                self._document_writers.put(received)
             case StartItem():
                 raise ValueError("an item was started already")
 
@@ -203,7 +220,7 @@ def _receive_start(control: socket.socket) -> tuple[StartItem, list[bytes]]:
             raise EOFError
         lines = buffer.feed(data)
         if lines:
-            start = decode(lines[0])
+            start = decode_down(lines[0])
             if not isinstance(start, StartItem):
                 raise ValueError(f"expected StartItem, got {type(start).__name__}")
             return start, lines[1:]
@@ -240,7 +257,8 @@ def _serve(
         standing = checkpoint.standing
         channel.send(ItemOpened(resumed_after=standing.resumes_after, pid=os.getpid(), notice=opened.notice))
         redactor = checkpoint.redactor = channel.broker.redactor
-        outputs.set_keeper(checkpoint.keep_output)
+        documents = ItemDocuments(start.item_id, checkpoint, channel.writer_of)
+        outputs.set_keeper(documents.keep)
         notes = Notes(extension, checkpoint)
         extension.begin(channel.broker, redactor.redact_text, notes.kept)
         from agentos.engine.graph import Execution  # noqa: PLC0415  Loaded by `load`.
@@ -256,7 +274,7 @@ def _serve(
         if standing.questions is not None and standing.answer is None:
             return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=[], outputs=[], is_parked=True)
         execution.run(opened.initial_state, announce, answer=standing.answer)
-        return _done(execution, checkpoint)
+        return _done(execution, checkpoint, lambda: documents.stage(start.checkpoint_address))
     except BaseException as error:
         if channel.is_forked:
             _end_forked_child(error)
@@ -284,7 +302,7 @@ class Notes:
             self.kept = notes
 
 
-def _done(execution: Execution, checkpoint: ItemCheckpoint) -> UpMessage:
+def _done(execution: Execution, checkpoint: ItemCheckpoint, stage: Callable[[], list[str]]) -> UpMessage:
     from agentos.engine.graph import state_value  # noqa: PLC0415  Loaded by now.
 
     finished = execution.collect_finished()
@@ -297,7 +315,7 @@ def _done(execution: Execution, checkpoint: ItemCheckpoint) -> UpMessage:
         outcome=str(getattr(outcome, "value", outcome)) if outcome else COMPLETED.name,
         reason=checkpoint.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
         finished=finished,
-        outputs=stage_documents(checkpoint.outputs()),
+        outputs=stage(),
     )
 
 

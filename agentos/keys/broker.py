@@ -125,6 +125,11 @@ class KeyBroker:
             case LeaseReturn(fence=fence, evidence=evidence):
                 self._take_back(owner, fence, evidence)
 
+    def holds(self, owner: str, fence: int) -> bool:
+        """Whether this lease is the owner's."""
+        held = self._held.get(fence)
+        return held is not None and held.owner == owner
+
     def drop_owner(self, owner: str) -> None:
         """Its worker is gone: what it held serves the next waiter."""
         self._remove(lambda call: call.owner == owner)
@@ -241,10 +246,9 @@ class KeyBroker:
             self._pool.cancel(self._clock(), number)
 
     def _take_back(self, owner: str, fence: int, evidence: Evidence) -> None:
-        held = self._held.get(fence)
-        if held is None or held.owner != owner:
+        if not self.holds(owner, fence):
             return  # Nobody's lease, or another's: a worker's word counts for its own alone.
-        del self._held[fence]
+        held = self._held.pop(fence)
         now = self._clock()
         self._pool.release(now, held.key_name, fence, evidence)
         if self._budget is not None:

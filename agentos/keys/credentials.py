@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import stat
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from agentos.hints import Hint
 from agentos.keys.groups import KeySpec
 from agentos.paths import credentials_path, key_salt_path
 from agentos.providers.registry import key_variables, providers
+from agentos.text.toml import NotToml, parse_toml
 
 LIMIT_VARIABLE = "AGENTOS_CREDENTIAL_LIMIT"
 KEYRING_SERVICE = "agentos"
@@ -199,12 +199,10 @@ def _read(path: Path) -> str | None:
 def _parse(path: Path, text: str) -> list[dict[str, Any]]:
     """The `[[key]]` entries. The parser's own words are not shown: they may quote a secret."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        place = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-        raise UsageError(
-            f"{path}: not valid TOML{f' at {place[1]}' if place else ''}: check the quotes and brackets there"
-        ) from None
+        document = parse_toml(text)
+    except NotToml as error:
+        place = f" at {error.place}: check the quotes and brackets there" if error.place else ": check its numbers"
+        raise UsageError(f"{path}: not valid TOML{place}") from None
     entries = document.get("key", [])
     unknown = sorted(name for name in document if name != "key")
     if unknown or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

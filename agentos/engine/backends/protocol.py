@@ -56,6 +56,8 @@ class WorkerExit:
     """Exit status, or the negative signal number; None when the worker was lost through no fault of its own."""
     leaked: tuple[int, ...] = ()
     """Processes that it left behind and that were ended, by the numbers people know them by."""
+    fault: str = ""
+    """Why the backend ended it, if it did so by itself."""
 
 
 class WorkerEvents(Protocol):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemCheckpoint, ItemRef
 from agentos.engine.claims import Claims, claim_name
+from agentos.engine.documents import ItemDocuments, Writers, WrittenByAnother, staged_path
 from agentos.engine.done_notes import DoneNotes
 from agentos.engine.item_end import ItemEnd
-from agentos.engine.item_store import ItemStore, stage_documents
+from agentos.engine.item_store import ItemStore
 from agentos.engine.plan import Item, input_hash
 from agentos.engine.schedule import Ending
 from agentos.outcomes import COMPLETED, FAILED
@@ -26,13 +28,18 @@ class Bench:
         self.lock_path = root / "claims.lock"
         self.claims = Claims(self.lock_path)
         self.store = ItemStore(self.project, "flow", self.claims)
+        self.writers = Writers()
 
     def keep(self, item_id: str, *documents: Path) -> None:
-        """A checkpoint with documents that wait in it, and as `.tmp` beside their place."""
+        """A checkpoint with documents that wait in it, and staged beside their place."""
         with closing(self.open(item_id)) as checkpoint:
+            written = ItemDocuments(item_id, checkpoint, lambda path: self.writers.writer_of(path, item_id))
             for document in documents:
-                checkpoint.keep_output(document, b"text")
-            stage_documents(checkpoint.outputs())
+                written.keep(document, f"text of {item_id}".encode())
+            assert written.stage(self.store.checkpoint_address(item_id)) == [str(d) for d in documents]
+
+    def staged(self, item_id: str, document: Path) -> Path:
+        return staged_path(str(document), self.store.checkpoint_address(item_id))
 
     def open(self, item_id: str) -> ItemCheckpoint:
         return store_for(self.project).open(ItemRef("flow", item_id))
@@ -55,16 +62,16 @@ def test_documents_of_a_finished_item_take_their_place(bench: Bench) -> None:
     document = bench.project / "a.md"
     bench.keep("a", document)
     end = done(document)
-    assert bench.store.publish(end) is end
-    assert document.read_bytes() == b"text"
-    assert not Path(f"{document}.tmp").exists()
+    assert bench.store.publish("a", end) is end
+    assert document.read_bytes() == b"text of a"
+    assert [path.name for path in bench.project.iterdir()] == ["a.md"]
 
 
 def test_a_document_that_cannot_be_placed_fails_its_item_and_keeps_its_checkpoint(bench: Bench) -> None:
     document = bench.project / "a.md"
     document.mkdir()
     bench.keep("a", document)
-    end = bench.store.publish(done(document))
+    end = bench.store.publish("a", done(document))
     assert (end.ending, end.outcome, end.has_succeeded) == (Ending.NOT_DONE, FAILED, False)
     assert f"cannot write {document}" in end.reason
     assert bench.store.has_checkpoint("a")
@@ -74,25 +81,52 @@ def test_documents_of_an_unfinished_item_are_dropped_and_stay_in_its_checkpoint(
     document = bench.project / "a.md"
     bench.keep("a", document)
     bench.store.drop_unfinished_documents("a")
-    assert not Path(f"{document}.tmp").exists()
+    assert list(bench.project.iterdir()) == []
     with closing(bench.open("a")) as checkpoint:
-        assert list(checkpoint.outputs()) == [(str(document), b"text")]
+        assert list(checkpoint.outputs()) == [(str(document), b"text of a")]
 
 
-def test_a_done_item_is_noted_before_its_checkpoint_goes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_what_is_no_regular_file_is_not_replaced_by_a_document(bench: Bench, make: Callable[[Path], None]) -> None:
+    """It came there after the node had written: a device would be gone from the machine."""
+    document = bench.project / "a.md"
+    bench.keep("a", document)
+    make(document)
+    before = document.lstat()
+    end = bench.store.publish("a", done(document))
+    assert end.outcome is FAILED
+    assert f"cannot write {document}" in end.reason
+    assert document.lstat().st_mode == before.st_mode
+
+
+def test_a_path_that_no_file_can_have_fails_its_item(bench: Bench) -> None:
+    """A node that found its worker's socket can name anything."""
+    assert bench.store.publish("a", done(Path("a\0b"))).outcome is FAILED
+
+
+def test_the_second_writer_of_a_document_is_refused_with_both_names(bench: Bench) -> None:
+    document = bench.project / "shared.md"
+    bench.keep("a", document)
+    with pytest.raises(WrittenByAnother) as caught:
+        bench.keep("b", document)
+    assert f"{document} is written by item a of this run already; b needs a path of its own" in str(caught.value)
+    bench.store.drop_unfinished_documents("b")
+    assert bench.staged("a", document).read_bytes() == b"text of a"
+
+
+def test_items_of_two_runs_that_write_the_same_document_do_not_share_a_staged_file(bench: Bench) -> None:
+    document = bench.project / "shared.md"
+    bench.keep("a", document)
+    bench.writers = Writers()
+    bench.keep("b", document)
+    bench.store.drop_unfinished_documents("b")
+    assert bench.store.publish("a", done(document)).has_succeeded
+    assert document.read_bytes() == b"text of a"
+
+
+def test_a_done_item_is_noted_and_forgotten_with_its_batch(bench: Bench) -> None:
     item = Item(id="a", input={"n": 1})
-    bench.keep("a")
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as full_disk:
-        full_disk.setattr(DoneNotes, "mark_done", fail)
-        with pytest.raises(OSError, match="No space left"):
-            bench.store.note_done(item, COMPLETED, "run-1")
-    assert bench.store.has_checkpoint("a")
     bench.store.note_done(item, COMPLETED, "run-1")
-    assert not bench.store.has_checkpoint("a")
     noted = DoneNotes(bench.project, "flow").done("a", input_hash(item.input))
     assert noted is not None
     assert (noted.outcome, noted.run_id) == (COMPLETED, "run-1")
@@ -100,10 +134,10 @@ def test_a_done_item_is_noted_before_its_checkpoint_goes(bench: Bench, monkeypat
     assert DoneNotes(bench.project, "flow").done("a", input_hash(item.input)) is None
 
 
-def test_staged_documents_are_whole_and_beside_their_place(tmp_path: Path) -> None:
-    target = tmp_path / "docs" / "new" / "lld-42.md"
-    assert stage_documents([(str(target), b"final")]) == [str(target)]
-    assert Path(f"{target}.tmp").read_bytes() == b"final"
+def test_staged_documents_are_whole_and_beside_their_place(bench: Bench) -> None:
+    target = bench.project / "docs" / "new" / "lld-42.md"
+    bench.keep("a", target)
+    assert bench.staged("a", target).read_bytes() == b"text of a"
     assert not target.exists()
 
 

@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.engine.messages import (
+    DocumentNamed,
+    DocumentWriter,
+    DownMessage,
     Heartbeat,
     ItemDone,
     ItemFailed,
@@ -22,7 +25,8 @@ from agentos.engine.messages import (
     Proceed,
     StartItem,
     StopItem,
-    decode,
+    decode_down,
+    decode_up,
     encode,
 )
 from agentos.keys.leases import Lease, LeaseGranted
@@ -53,7 +57,18 @@ EXAMPLES: list[Message] = [
     ItemDone(outcome="approved", reason="", finished=FINISHED, outputs=["a.md"], is_parked=True),
     ItemFailed(error_type="E", message="m", traceback="t\nt", finished=[], is_run_fault=True, exit_code=4),
     ItemStopped(),
+    DocumentNamed(path="a.md"),
+    DocumentWriter(path="a.md", item_id="a1"),
 ]
+_DOWN = typing.get_args(DownMessage)
+
+
+def decode(line: bytes) -> Message:
+    """As whoever it is for reads it."""
+    try:
+        return decode_up(line)
+    except ValueError:
+        return decode_down(line)
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
@@ -140,6 +155,14 @@ def test_every_kind_with_any_content_arrives_as_it_was_sent(message: Message) ->
 def test_anything_else_on_the_wire_is_a_value_error(line: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  Its kind is the contract, not its words.
         decode(line)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ANY_MESSAGE)
+def test_nobody_is_told_what_is_not_for_them(message: Message) -> None:
+    read_by_the_wrong_side = decode_up if isinstance(message, _DOWN) else decode_down
+    with pytest.raises(ValueError):  # noqa: PT011
+        read_by_the_wrong_side(encode(message))
 
 
 @settings(max_examples=60, deadline=None)

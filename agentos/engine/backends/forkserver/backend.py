@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentos.engine.backends.forkserver import server as forkserver
@@ -28,7 +28,7 @@ from agentos.engine.messages import (
     NodeReady,
     StartItem,
     UpMessage,
-    decode,
+    decode_up,
     encode,
 )
 from agentos.engine.stopping import GRACE
@@ -46,6 +46,7 @@ _PROMPT_TURNS = 10
 """A worker that wants the processor gets this many times as long: the rest of its line may be coming."""
 _ORDERED = (NodeReady, ItemDone, ItemFailed, ItemStopped)
 """Messages that people see among the lines of output, each at its place."""
+_NOT_A_MESSAGE = "its worker sent something that is no message: does a node write to a socket that it did not open?"
 _MOST_AT_ONCE = 1 << 22
 """At most this much output of one worker in one turn of the loop, so that others get theirs."""
 
@@ -67,6 +68,8 @@ class _Worker:
     unread_before_held: int = 0
     """How much of that is still in the pipe, in bytes."""
     held_exit: WorkerExit | None = None
+    fault: str = ""
+    """Why it was ended, if that is its own doing."""
 
 
 class ForkServerBackend:
@@ -143,6 +146,7 @@ class ForkServerBackend:
 
     def start(self, message: StartItem) -> None:
         assert self._server is not None
+        first_words = encode(message)
         ours, theirs = socket.socketpair()
         output_read, output_write = os.pipe()
         with suppress(OSError, AttributeError):
@@ -162,7 +166,8 @@ class ForkServerBackend:
         self._loop.watch(ours.fileno(), READ, lambda events: self._serve_control(worker, events))
         if not self._is_paused:
             self._watch_output(worker)
-        self.send(message.item_id, message)
+        worker.unsent += first_words
+        self._push_control(worker)
 
     def send(self, item_id: str, message: DownMessage) -> None:
         worker = self._workers.get(item_id)
@@ -385,10 +390,11 @@ class ForkServerBackend:
                 return
             try:
                 lines = worker.lines.feed(data)
-                messages: list[Any] = [decode(line) for line in lines]
+                messages = [decode_up(line) for line in lines]
             except ValueError:
                 # Only our own code writes there: a node that found the descriptor is not to be trusted further.
                 self._loop.unwatch(worker.control.fileno())
+                worker.fault = _NOT_A_MESSAGE
                 self.kill(worker.item_id)
                 return
             for message in messages:
@@ -484,7 +490,7 @@ class ForkServerBackend:
         self._show(worker, worker.output.finish())
         self._hand_over_held(worker)
         self._forget(worker)
-        self._events.worker_gone(worker.item_id, end)
+        self._events.worker_gone(worker.item_id, replace(end, fault=worker.fault))
 
     def _forget(self, worker: _Worker) -> None:
         self._workers.pop(worker.item_id, None)
