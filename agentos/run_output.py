@@ -13,6 +13,7 @@ from agentos.engine.stopping import GRACE
 from agentos.engine.stream_sink import StreamSink
 from agentos.events import Stamped
 from agentos.reporters.console import ConsoleReporter, wants_colour
+from agentos.settings import environment
 from agentos.text.window import columns_of
 
 
@@ -57,12 +58,12 @@ class RunOutput:
 
     def _make_console(self, descriptor: int, run_dir: Path) -> ConsoleReporter:
         sys.stdout.flush()
-        is_terminal = os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
+        is_terminal = os.isatty(descriptor) and environment().get("TERM") != "dumb"
         return ConsoleReporter(
             self._sink(descriptor),
             is_terminal=is_terminal,
             columns=lambda: columns_of(descriptor),
-            colour=wants_colour(os.environ, is_terminal=is_terminal),
+            colour=wants_colour(environment(), is_terminal=is_terminal),
             clock=self._loop.now,
             run_dir=run_dir,
         )

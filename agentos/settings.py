@@ -109,13 +109,50 @@ class Settings:
 
 
 _SHORT_VARIABLES = {
-    "AGENTOS_DRAFTER": ("models", "drafter"),
-    "AGENTOS_REVIEWER": ("models", "reviewer"),
-    "AGENTOS_CODER": ("models", "coder"),
-    "AGENTOS_REVIEW": ("review", "gate"),
-    "AGENTOS_MAX_ROUNDS": ("limits", "max_rounds"),
+    "AGENTOS_DRAFTER": "models.drafter",
+    "AGENTOS_REVIEWER": "models.reviewer",
+    "AGENTOS_CODER": "models.coder",
+    "AGENTOS_REVIEW": "review.gate",
+    "AGENTOS_MAX_ROUNDS": "limits.max_rounds",
 }
-_GATES = ("none", "draft", "verdict", "all")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "review.gate": ("none", "draft", "verdict", "all"),
+    "implementation.commits": ("squash", "stacked"),
+}
+"""Settings that take one of a few words."""
+FURTHER_VARIABLES: Mapping[str, str] = {
+    "AGENTOS_HOME": "where runs, checkpoints, keys and worktrees are kept",
+    "AGENTOS_MODEL": "the model of `generate` in a graph that names none",
+    "AGENTOS_CREDENTIAL_LIMIT": "use only the first N keys",
+    "AGENTOS_MEMORY_LIMIT_MB": "memory of each worker, in megabytes",
+    "AGENTOS_RECORD_DIR": "where answers of live models are saved",
+    "AGENTOS_RECORDED_DIR": "where the model `recorded` finds its answers",
+    "AGENTOS_OFFLINE_LATENCY_SECONDS": "how long the offline model thinks",
+    "AGENTOS_SIMULATE_429": "true: the first call of each process meets a rate limit",
+}
+"""Variables that are no setting of a project, and what each is for."""
+_BETWEEN_PROCESSES = frozenset(
+    f"AGENTOS_{name}"
+    for name in (
+        *("SETTINGS", "ITEM_ID", "RUN_ID", "WORKFLOW_DB", "LEASED_VARIABLES", "ALLOW_UNAPPROVED", "FILE_ISSUES"),
+        *("SANDBOX", "GIT_WORKTREE", "CLI_CALL", "JUNIT_XML"),
+    )
+)
+"""What commands tell their workers, and workers their children."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings that hold in a project, and what set them."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+    """Of each setting that is not a default, like `models.drafter`: the file, a variable or `a flag`."""
+
+
+def environment() -> Mapping[str, str]:
+    """The user's variables. A command asks once, and hands on what others need of them."""
+    return os.environ
 
 
 def load_settings(
@@ -125,14 +162,52 @@ def load_settings(
 
     `flags` are values by the setting's name, like `models.drafter`.
     """
-    settings = with_environment(_from_document(_read(project_dir)), os.environ if environ is None else environ)
-    for setting, value in (flags or {}).items():
-        section_name, _, name = setting.partition(".")
-        section = getattr(settings, section_name)
-        settings = replace(settings, **{section_name: replace(section, **{name: value})})
-    if settings.review.gate not in _GATES:
-        raise UsageError(f"review.gate is {settings.review.gate!r}: use one of {', '.join(_GATES)}.")
-    return settings
+    return load_with_sources(project_dir, environment() if environ is None else environ, flags or {}).settings
+
+
+def load_with_sources(project_dir: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """Like `load_settings`, and where each value comes from."""
+    document = _read(project_dir)
+    settings = with_environment(_from_document(document), environ)
+    for setting, value in flags.items():
+        settings = _with_value(settings, setting, value)
+    for setting, choices in CHOICES.items():
+        if (value := value_of(settings, setting)) not in choices:
+            raise UsageError(f"{setting} is {value!r}: use one of {', '.join(choices)}.")
+    sources = {
+        **dict.fromkeys(_names_in(document), FILE_NAME),
+        **{setting: variable for variable, setting in _variables(environ)},
+        **dict.fromkeys(flags, "a flag"),
+    }
+    return Loaded(settings, sources)
+
+
+def setting_names() -> list[str]:
+    """Every setting, like `models.drafter`, in the order of the file."""
+    defaults = Settings()
+    sections = [each.name for each in fields(Settings) if each.name != "provider_urls"]
+    own = [f"{section}.{each.name}" for section in sections for each in fields(getattr(defaults, section))]
+    return [*own, *(f"providers.{name}.base_url" for name in providers())]
+
+
+def value_of(settings: Settings, setting: str) -> Any:
+    """The value of the setting with this name; None for an address that nobody set."""
+    section, _, name = setting.partition(".")
+    if section == "providers":
+        return settings.provider_urls.get(name.removesuffix(".base_url"))
+    return getattr(getattr(settings, section), name)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that look like ours and are not, each with what may have been meant."""
+    known = {*FURTHER_VARIABLES, *_SHORT_VARIABLES, *map(variable_of, setting_names())}
+    unknown = [name for name in environ if name.startswith("AGENTOS_") and name not in known | _BETWEEN_PROCESSES]
+    return {name: next(iter(nearest(name, known, most=1)), "") for name in sorted(unknown)}
+
+
+def variable_of(setting: str) -> str:
+    """The environment variable that sets it: `AGENTOS_MODELS__DRAFTER`."""
+    return f"AGENTOS_{setting.replace('.', '__')}".upper()
 
 
 def freeze(settings: Settings) -> str:
@@ -203,28 +278,32 @@ def _provider_urls(values: Any) -> dict[str, str]:
 
 def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """The settings with those that variables set."""
-    for section_field in fields(Settings):
-        section = getattr(settings, section_field.name)
-        if section_field.name == "provider_urls":
-            continue
-        for known in fields(section):
-            variable = f"AGENTOS_{section_field.name}__{known.name}".upper()
-            if environ.get(variable):
-                settings = _set(settings, section_field.name, known.name, environ[variable], variable)
-    for variable, (section_name, name) in _SHORT_VARIABLES.items():
-        if environ.get(variable):
-            settings = _set(settings, section_name, name, environ[variable], variable)
-    urls = {
-        name.removeprefix("AGENTOS_PROVIDERS__").removesuffix("__BASE_URL").lower(): value
-        for name, value in environ.items()
-        if name.startswith("AGENTOS_PROVIDERS__") and name.endswith("__BASE_URL")
-    }
-    return replace(settings, provider_urls={**settings.provider_urls, **urls})
+    for variable, setting in _variables(environ):
+        settings = _with_text(settings, setting, environ[variable], variable)
+    return settings
 
 
-def _set(settings: Settings, section_name: str, name: str, text: str, where: str) -> Settings:
-    section = getattr(settings, section_name)
-    default = getattr(section, name)
+def _variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The variables that set something, each with what it sets; a later one wins."""
+    long = [(variable_of(setting), setting) for setting in setting_names()]
+    return [(variable, setting) for variable, setting in (*long, *_SHORT_VARIABLES.items()) if environ.get(variable)]
+
+
+def _names_in(document: Mapping[str, Any]) -> list[str]:
+    named = [f"{section}.{name}" for section, values in document.items() for name in values]
+    return [f"{name}.base_url" if name.startswith("providers.") else name for name in named]
+
+
+def _with_value(settings: Settings, setting: str, value: Any) -> Settings:
+    section, _, name = setting.partition(".")
+    if section == "providers":
+        urls = {**settings.provider_urls, name.removesuffix(".base_url"): value}
+        return replace(settings, provider_urls=urls)
+    return replace(settings, **{section: replace(getattr(settings, section), **{name: value})})
+
+
+def _with_text(settings: Settings, setting: str, text: str, where: str) -> Settings:
+    default = value_of(settings, setting)
     value: Any = text
     if isinstance(default, int):
         try:
@@ -233,7 +312,7 @@ def _set(settings: Settings, section_name: str, name: str, text: str, where: str
             raise UsageError(f"{where} must be a whole number, got {text!r}.") from None
     elif isinstance(default, tuple):
         value = [part.strip() for part in text.split(",") if part.strip()]
-    return replace(settings, **{section_name: replace(section, **{name: _checked(value, default, where)})})
+    return _with_value(settings, setting, value if default is None else _checked(value, default, where))
 
 
 def _checked(value: Any, default: Any, where: str) -> Any:

@@ -23,7 +23,7 @@ _INTRODUCTION = """\
 # AgentOS settings of this project. Every line that is commented out shows its default.
 # Flags win over the environment (AGENTOS_LIMITS__PARALLEL=5), the environment over this file.
 """
-_SECTION_WORDS = {
+SECTION_WORDS = {
     "sources": "Where work comes from.",
     "documents": "Where documents go, relative to the project.",
     "models": "Which models write and review: provider:model, or offline. Empty: by the keys you have.",
@@ -111,7 +111,7 @@ def settings_text(chosen: Mapping[str, Any]) -> str:
     for section in fields(Settings):
         if section.name == "provider_urls":
             continue
-        lines = [f"# {_SECTION_WORDS[section.name]}", f"[{section.name}]"]
+        lines = [f"# {SECTION_WORDS[section.name]}", f"[{section.name}]"]
         defaults = getattr(Settings(), section.name)
         for setting in fields(defaults):
             name = f"{section.name}.{setting.name}"

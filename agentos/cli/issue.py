@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from agentos.cli.documents import DocumentCommand
 from agentos.cli.run_command import Work, start_run
 from agentos.events import Listener
+from agentos.settings import environment
 from agentos.workflows.drafting.pending import find_briefs
 from agentos.workflows.issue.filing import TOKEN_VARIABLES, filing_environment
 
@@ -33,7 +33,7 @@ def _prepare(arguments: argparse.Namespace) -> Work:
 
 def _start_filing(request: RunRequest, listener: Listener | None) -> int:
     """Workers get a GitHub token: they file what they have written."""
-    filing = filing_environment(request.project_dir, request.settings.sources.issues, os.environ)
+    filing = filing_environment(request.project_dir, request.settings.sources.issues, environment())
     secrets = [filing[name] for name in TOKEN_VARIABLES if name in filing]
     return start_run(replace(request, environment={**request.environment, **filing}, secrets=secrets), listener)
 

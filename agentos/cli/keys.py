@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -235,10 +234,10 @@ def _use_project_settings(providers: Collection[str]) -> None:
     from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
     from agentos.llm.settings import use_base_urls
     from agentos.paths import find_project_dir
-    from agentos.settings import load_settings
+    from agentos.settings import environment, load_settings
 
     urls = load_settings(find_project_dir(Path.cwd())).provider_urls
-    refuse_unconfirmed(unconfirmed_urls(urls, os.environ), providers)
+    refuse_unconfirmed(unconfirmed_urls(urls, environment()), providers)
     use_base_urls(urls)
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "review": "see what waits for a person, and answer it",
     "show": "an item's document, its approval, history and last run",
     "init": "write a commented agentos.toml and show what was found",
+    "config": "the settings that hold here, and where each comes from",
     "run": "run a LangGraph graph over many items",
     "runs": "list, show, follow and prune runs",
     "keys": "list, add, remove, check and reset keys",

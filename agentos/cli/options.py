@@ -11,6 +11,7 @@ from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 from agentos.errors import UsageError
 from agentos.hints import remember_project
 from agentos.paths import find_project_dir
+from agentos.settings import CHOICES
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHUTDOWN_HELP = """\
@@ -229,7 +230,7 @@ def add_review_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--review",
         dest="review.gate",
-        choices=("none", "draft", "verdict", "all"),
+        choices=CHOICES["review.gate"],
         help="park items for a person's decision at the draft, at the verdict, or at both (default: none)",
     )
 
@@ -239,7 +240,7 @@ def add_branch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--commits",
         dest="implementation.commits",
-        choices=("squash", "stacked"),
+        choices=CHOICES["implementation.commits"],
         help="leave one commit on the branch, or one per round (default: squash)",
     )
     parser.add_argument(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from agentos.cli.resume import resume_template
 from agentos.engine.plan import Item, Plan, make_plan
 from agentos.errors import ExitCode
 from agentos.events import Listener
-from agentos.settings import Settings
+from agentos.settings import Settings, environment
 from agentos.text.words import counted
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow
@@ -133,7 +132,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     arguments = work.arguments
     skipped = [f"{len(work.skipped)} skipped: {_listed(work.skipped)}"] if work.skipped else []
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
-    environ = {**os.environ, **recorded, **work.environment}
+    environ = {**environment(), **recorded, **work.environment}
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
     request = replace(
         request,

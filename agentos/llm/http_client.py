@@ -5,7 +5,6 @@ SDK objects hold a placeholder instead of a key, so nothing they keep, log or ra
 
 from __future__ import annotations
 
-import os
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +20,7 @@ from agentos.providers.answers import StreamWatch, answer_fault
 from agentos.providers.evidence import Evidence, TransportFailed
 from agentos.providers.registry import providers
 from agentos.providers.replies import without_mark
+from agentos.settings import environment
 
 PLACEHOLDER_KEY = "key-is-added-on-the-wire"
 _CONNECT_SECONDS = 10.0
@@ -69,7 +69,7 @@ class KeyedClient(httpx2.AsyncClient):
 
     def _simulated_answer(self, provider: str, request: httpx2.Request) -> httpx2.Response | None:
         """With AGENTOS_SIMULATE_429, the first call of a process meets a rate limit that never left the machine."""
-        if not (self._may_simulate and simulates_429(os.environ)):
+        if not (self._may_simulate and simulates_429(environment())):
             return None
         self._may_simulate = False
         headers, content = providers()[provider].sample_rate_limit.encoded()

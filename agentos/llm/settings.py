@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from agentos.errors import UsageError
 from agentos.providers.provider import base_url_variable
+from agentos.settings import environment
 
 _project_urls: Mapping[str, str] = {}
 
@@ -20,15 +20,15 @@ def use_base_urls(urls: Mapping[str, str]) -> None:
 
 def base_url(provider: str) -> str | None:
     """None means the provider's own endpoint."""
-    return os.environ.get(base_url_variable(provider)) or _project_urls.get(provider)
+    return environment().get(base_url_variable(provider)) or _project_urls.get(provider)
 
 
 def default_model() -> str | None:
-    return os.environ.get("AGENTOS_MODEL") or None
+    return environment().get("AGENTOS_MODEL") or None
 
 
 def offline_latency_seconds() -> float:
-    text = os.environ.get("AGENTOS_OFFLINE_LATENCY_SECONDS", "0")
+    text = environment().get("AGENTOS_OFFLINE_LATENCY_SECONDS", "0")
     try:
         seconds = float(text)
     except ValueError:
@@ -49,5 +49,5 @@ def record_dir() -> Path | None:
 
 
 def _path_variable(name: str) -> Path | None:
-    text = os.environ.get(name)
+    text = environment().get(name)
     return Path(text).expanduser() if text else None

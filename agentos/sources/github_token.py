@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 from agentos.errors import UsageError
 from agentos.processes.children import run_child
+from agentos.settings import environment
 
 DEFAULT_API_URL = "https://api.github.com"
 GH_TIMEOUT_SECONDS = 10.0
@@ -22,9 +22,9 @@ _GH_ENVIRONMENT = (
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-def api_url(environ: Mapping[str, str] = os.environ) -> str:
+def api_url(environ: Mapping[str, str] | None = None) -> str:
     """The API's base address: GITHUB_API_URL for an enterprise server, else github.com's."""
-    return environ.get("GITHUB_API_URL", "").strip() or DEFAULT_API_URL
+    return (environment() if environ is None else environ).get("GITHUB_API_URL", "").strip() or DEFAULT_API_URL
 
 
 def check_api_url(url: str) -> str:
@@ -42,8 +42,9 @@ def check_api_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def find_token(base_url: str, environ: Mapping[str, str] = os.environ) -> str | None:
+def find_token(base_url: str, environ: Mapping[str, str] | None = None) -> str | None:
     """GITHUB_TOKEN, else what `gh auth token` has for the host, else None."""
+    environ = environment() if environ is None else environ
     configured = environ.get("GITHUB_TOKEN", "").strip()
     return check_token(configured) if configured else _token_of_gh(base_url, environ)
 

@@ -5,7 +5,6 @@ Built in one place, `current`, which alone reads the environment and the folder 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +15,7 @@ from agentos import outputs
 from agentos.clock import utc_now
 from agentos.engine.plan import ITEM_VARIABLE
 from agentos.sandbox.passed_on import reserved_variables
-from agentos.settings import FROZEN_VARIABLE, Settings, load_settings, thaw
+from agentos.settings import FROZEN_VARIABLE, Settings, environment, load_settings, thaw
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Lineage
 from agentos.workflows.prompts import render
@@ -91,21 +90,21 @@ class History:
 def current() -> Context:
     """The context of a worker: it runs in the project's folder, with the settings its run was started with."""
     project_dir = Path.cwd()
-    is_filing = os.environ.get(FILE_VARIABLE) == "1"
+    is_filing = environment().get(FILE_VARIABLE) == "1"
     return Context(
         project_dir=project_dir,
         settings=_settings(project_dir),
-        allows_unapproved=os.environ.get(ALLOW_UNAPPROVED_VARIABLE) == "1",
-        files_issues_in=os.environ.get(REPOSITORY_VARIABLE, "") if is_filing else "",
-        reserved_variables=reserved_variables(os.environ),
+        allows_unapproved=environment().get(ALLOW_UNAPPROVED_VARIABLE) == "1",
+        files_issues_in=environment().get(REPOSITORY_VARIABLE, "") if is_filing else "",
+        reserved_variables=reserved_variables(environment()),
     )
 
 
 def _settings(project_dir: Path) -> Settings:
     """A graph that somebody invokes in a process of their own has no run: there, what holds in the project now."""
-    frozen = os.environ.get(FROZEN_VARIABLE)
+    frozen = environment().get(FROZEN_VARIABLE)
     if frozen:
         return thaw(frozen)
-    if ITEM_VARIABLE in os.environ:
+    if ITEM_VARIABLE in environment():
         raise RuntimeError(f"A worker without the settings of its run: {FROZEN_VARIABLE} is not set.")
     return load_settings(project_dir)

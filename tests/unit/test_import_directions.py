@@ -339,28 +339,18 @@ def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
 
 
 READS_THE_ENVIRONMENT = {
-    "agentos.settings": "what a project may set",
+    "agentos.settings": "what a project may set; `environment` gives the rest to whoever comes after it",
     "agentos.paths": "AGENTOS_HOME",
     "agentos.hints": "where the user types what is suggested",
     "agentos.text.window": "how wide the terminal is",
-    "agentos.run_output": "what the terminal can do",
-    "agentos.keys.credentials": "keys; a command gives a mapping instead",
-    "agentos.llm.settings": "how `generate` calls models, in notebooks too",
-    "agentos.llm.http_client": "AGENTOS_SIMULATE_429",
-    "agentos.sources.github_token": "the token; a command gives a mapping instead",
-    "agentos.engine.worker": "makes the worker's environment",
-    "agentos.workflows.context": "what a worker was sent",
+    "agentos.keys.credentials": "keys; a command gives a mapping instead, and keys know no settings",
+    "agentos.engine.worker": "makes the worker's environment; the engine knows no settings",
     # What a child process gets of ours.
     "agentos.git.command": "git",
     "agentos.codebase.files": "git",
     "agentos.llm.cli_provider": "a coding CLI",
     "agentos.sandbox.bubblewrap": "tests",
-    # The edges: from here on it is a mapping that is handed down.
-    "agentos.cli.run_command": "what workers get of the user's",
-    "agentos.cli.issue": "the token workers file issues with",
-    "agentos.cli.keys": "endpoints the user has confirmed",
     "agentos.cli.demo": "a home of its own",
-    "agentos.workflows.parallel.coordinator": "the API of #106",
 }
 """Everybody else is given what it needs. A setting belongs to `agentos.settings`, and reaches workers frozen."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,7 +22,7 @@ from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener,
 from agentos.keys.faults import Credentials, with_faults
 from agentos.outcomes import COMPLETED, INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
-from agentos.settings import Settings, load_settings
+from agentos.settings import Settings, environment, load_settings
 from agentos.text.identifiers import sanitize_identifier
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.thread_output import prefixed_output
@@ -135,7 +134,7 @@ class ParallelCoordinator:
         if dry_run:
             _printing_listener().dry_run(by_id)
             return ProgressStats(total=len(by_id)), []
-        credentials = with_faults(self._credentials, os.environ) if self._credentials is not None else None
+        credentials = with_faults(self._credentials, environment()) if self._credentials is not None else None
 
         def call(item_id: str, item: T) -> None:
             """On the item's thread: hold a credential, if there are any, for as long as the call lasts."""
@@ -206,7 +205,7 @@ class ParallelCoordinator:
             keys = self._take_keys(workflow, settings, cleanup)
             credentials = keys.credentials() if keys else None
             plan = make_plan(found.items)
-            request = request_for(workflow, plan, project_dir, settings, os.environ, credentials)
+            request = request_for(workflow, plan, project_dir, settings, environment(), credentials)
             request = replace(request, parallel=self.max_workers, is_quiet=True, warnings=found.warnings)
 
             def listen(event: Event) -> None:
@@ -229,7 +228,7 @@ class ParallelCoordinator:
 
         if self._credentials is None:
             return None
-        provider = provider_of_keys(workflow, settings, os.environ)
+        provider = provider_of_keys(workflow, settings, environment())
         if provider:
             return cleanup.enter_context(taken_from(self._credentials, provider))
         if not workflow.models:
