@@ -1,6 +1,6 @@
 """Every command line that AgentOS suggests to its user: whatever prints a command takes it from here.
 
-`tests/process/test_hints.py` has each of them printed and does what it says, in a shell in the user's folder;
+`tests/process/test_printed_commands.py` has each of them printed and does what it says, in a shell of the user;
 `tests/unit/test_hints.py` finds commands that are printed without being listed here.
 """
 

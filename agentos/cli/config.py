@@ -13,6 +13,7 @@ from typing import Any
 from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_json
 from agentos.errors import UsageError
+from agentos.hints import Hint
 from agentos.paths import home_dir
 from agentos.settings import (
     FILE_NAME,
@@ -113,7 +114,7 @@ def _lines(names: Sequence[str], loaded: Loaded, further: Mapping[str, str]) -> 
 
 def _file_words(project_dir: Path) -> str:
     path = project_dir / FILE_NAME
-    return str(path) if path.is_file() else f"none in {project_dir}; agentos init writes one"
+    return str(path) if path.is_file() else f"none in {project_dir}; {Hint.WRITE_SETTINGS.line()} writes one"
 
 
 def _shown(value: Any) -> str:

@@ -58,7 +58,9 @@ def test_no_command_is_printed_but_those_that_are_listed() -> None:
             for words in SPOKEN_OF:
                 rest = rest.replace(words, "")
             found += [f"{name}:{line}: {match[0]}" for match in A_COMMAND.finditer(rest)]
-    assert found == [], "take these from agentos.hints, and have tests/process/test_hints.py do what they say"
+    assert found == [], (
+        "take these from agentos.hints, and have tests/process/test_printed_commands.py do what they say"
+    )
 
 
 @pytest.mark.parametrize("hint", Hint, ids=lambda hint: hint.name)
