@@ -11,36 +11,39 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
 from agentos.cli.texts import say
+from agentos.demo import copy_recordings, make_sample_project
 from agentos.engine.signals import signals_handled
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.hints import PREFIX_VARIABLE, Hint, Place, program
 
 _MARK = ".agentos-demo"
-_DESIGNING = ("lld-workflow", "--all", "--parallel", "3", "--drafter", "offline", "--reviewer", "offline")
-_CODING = (
-    *("agentos", "pipeline", "1", "2", "5", "6", "--parallel", "3", "--fresh"),
-    *("--drafter", "recorded", "--reviewer", "recorded"),
-)
-_GIT_IDENTITY = (
-    "-c",
-    "user.name=AgentOS demo",
-    "-c",
-    "user.email=demo@agentos.invalid",
-    "-c",
-    "commit.gpgsign=false",
-)
+_RECORDED = ("--parallel", "3", "--drafter", "recorded", "--reviewer", "recorded")
+_DESIGNING = ("lld-workflow", "--all", *_RECORDED)
+_CODING = ("agentos", "implement", "2", "5", "6", "7", *_RECORDED)
+_OPENING = """\
+A sample project with ten issues is in {project}. Designing them, three at a time.
+What the models say is recorded; the processes, checks, tests and branches are real.
+"""
+_BETWEEN = """
+Four of the approved designs become tested code. 5 builds on 2 and gets one more test in review; 6 takes two rounds.
+"""
+_CLOSING = """
+Two designs need a person, which is what exit code 3 of the first command says. 4 waits for the answers to its
+questions in docs/issues/04-fines.md. 9 answers for the librarians what docs/issues/09-sync-branches.md asks them,
+and its reviewer noticed.
+"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="see it work: ten issues of a sample project designed, four of them implemented, offline",
-        description="Makes a sample project with ten issues, designs them three at a time with the offline model, "
-        "and takes four of them to branches with passing tests with recorded answers.",
+        description="Makes a sample project with ten issues, designs them three at a time, and takes four of them to "
+        "branches with passing tests. What the models say is recorded, so it needs no key and no network; the "
+        "processes, checks, tests and branches are real.",
     )
     parser.add_argument(
         "--dir", default=".demo", metavar="DIR", help="where to make it, anew each time (default: .demo)"
@@ -50,23 +53,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     demo_dir = Path(arguments.dir).absolute()
-    project_dir = _make_project(demo_dir)
-    place = Place(project=_shown(project_dir), prefix=f"AGENTOS_HOME={shlex.quote(_shown(demo_dir / 'home'))}")
-    environment = os.environ | {"AGENTOS_HOME": str(demo_dir / "home")}
-    environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.3")
-    say(f"A sample project with ten issues is in {_shown(project_dir)}. Designing them, three at a time:\n")
-    # Eight designs are approved and two need their authors' answers: that is what exit code 3 says.
-    status = _show(_DESIGNING, place, environment, expected=ExitCode.NEEDS_ATTENTION)
+    _make(demo_dir)
+    folders = {"AGENTOS_HOME": _shown(demo_dir / "home"), "AGENTOS_RECORDED_DIR": _shown(demo_dir / "recorded")}
+    home, recorded = (f"{name}={shlex.quote(folder)}" for name, folder in folders.items())
+    place = Place(project=_shown(demo_dir / "shelf"), prefix=home)
+    answered = replace(place, prefix=f"{home} {recorded}")
+    environment = os.environ | folders
+    environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.1")
+    say(_OPENING.format(project=place.project))
+    # Eight designs are approved and two need a person: that is what exit code 3 says.
+    status = _show(_DESIGNING, answered, environment, expected=ExitCode.NEEDS_ATTENTION)
     if status == ExitCode.INTERRUPTED:
         return _stopped(demo_dir)
-    say(
-        "\nFour of the issues all the way to tested code, from recorded answers; 5 builds on 2, 6 needs two rounds:\n"
-    )
-    with resources.as_file(resources.files("agentos.demo").joinpath("recorded")) as recorded_dir:
-        recorded = f"AGENTOS_RECORDED_DIR={shlex.quote(_shown(recorded_dir))}"
-        environment["AGENTOS_RECORDED_DIR"] = str(recorded_dir)
-        coding = replace(place, prefix=f"{place.prefix} {recorded}")
-        status = _show(_CODING, coding, environment, expected=ExitCode.OK)
+    say(_BETWEEN)
+    status = _show(_CODING, answered, environment, expected=ExitCode.OK)
     if status == ExitCode.INTERRUPTED:
         return _stopped(demo_dir)
     say(_closing_lines(place))
@@ -102,43 +102,34 @@ def _stopped(demo_dir: Path) -> int:
     return int(ExitCode.INTERRUPTED)
 
 
-def _make_project(demo_dir: Path) -> Path:
+def _make(demo_dir: Path) -> None:
     if demo_dir.exists():
         if not (demo_dir / _MARK).is_file():
             raise UsageError(f"{demo_dir} exists and is not a demo of ours. Choose another with --dir.")
         shutil.rmtree(demo_dir)
     demo_dir.mkdir(parents=True)
     (demo_dir / _MARK).touch()
-    project_dir = demo_dir / "shelf"
-    with resources.as_file(resources.files("agentos.demo").joinpath("sample")) as sample:
-        shutil.copytree(sample, project_dir, ignore=shutil.ignore_patterns("__pycache__"))
-    for arguments in (
-        ["init", "--quiet"],
-        ["add", "."],
-        [*_GIT_IDENTITY, "commit", "--quiet", "-m", "The sample project"],
-    ):
-        subprocess.run(["git", *arguments], cwd=project_dir, check=True, stdin=subprocess.DEVNULL)
-    return project_dir
+    make_sample_project(demo_dir / "shelf")
+    copy_recordings(demo_dir / "recorded")
 
 
 def _closing_lines(place: Place) -> str:
     """What to look at next: each command on a line of its own that works when pasted."""
-    designs = f"{place.project}/docs/lld/active"
+    design = f"{place.project}/docs/lld/active/LLD-7.md"
     steps = {
-        "A reviewed design, with its approval and history": Hint.SHOW_DOCUMENT.line(label="LLD-1", place=place),
-        "A branch: code, tests, reports": Hint.SHOW_BRANCH.line(folder=place.project, branch="agentos/6"),
+        "A design that its reviewer sent back once; the history has both rounds": Hint.SHOW_DOCUMENT.line(
+            label="LLD-7", place=place
+        ),
+        "A branch whose first code failed a test and whose second passed, with reports": Hint.SHOW_BRANCH.line(
+            folder=place.project, branch="agentos/6"
+        ),
         "How the run went": Hint.SHOW_LAST_RUN.line(place=place),
-        "The check that every design passed, for people and CI": Hint.LINT.line(path=designs),
+        "The check that every approved design passed, for people and CI": Hint.LINT.line(path=design),
         "A key of your own; then design your own issues": Hint.ADD_KEY.line(provider="google"),
     }
     told = "".join(f"\n  {what}:\n    {command}\n" for what, command in steps.items())
-    return f"{_TWO_NEED_REVISION}\nNext steps:\n{told}"
+    return f"{_CLOSING}\nNext steps:\n{told}"
 
 
 def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-_TWO_NEED_REVISION = """
-Two designs need revision: their issues leave questions open that only their authors can answer (see exit code 3).
-"""

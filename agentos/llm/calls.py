@@ -162,7 +162,7 @@ def _asker(request: Request, place: CallPlace, schema: OutputSchema | None, canc
         case "offline":
             return lambda messages: offline.answer(replace(request, messages=messages), cancellation)
         case "recorded":
-            return lambda messages: recorded.replay(request, place)
+            return lambda messages: recorded.replay(request, place, cancellation)
         case "cli":
             from agentos.llm.cli_provider import send_to_cli  # noqa: PLC0415 - needed by few
 

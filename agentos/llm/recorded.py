@@ -15,6 +15,7 @@ from agentos.errors import UsageError
 from agentos.files import write_whole
 from agentos.llm import settings
 from agentos.llm.broker import masked
+from agentos.llm.cancellation import Cancellation
 from agentos.llm.context import CallPlace
 from agentos.llm.errors import RecordingMissingError
 from agentos.llm.types import Completion, Request
@@ -28,8 +29,9 @@ def recording_path(directory: Path, place: CallPlace) -> Path:
     return directory / _safe(place.workflow) / _safe(place.item) / f"{_safe(place.node)}.{place.round}.json"
 
 
-def replay(request: Request, place: CallPlace) -> Completion:
-    """The saved answer of this call."""
+def replay(request: Request, place: CallPlace, cancellation: Cancellation) -> Completion:
+    """The saved answer of this call, after the latency configured for models without a network."""
+    cancellation.wait(settings.offline_latency_seconds())
     directory = settings.recorded_dir()
     if directory is None:
         raise UsageError("Model 'recorded' has no recordings: set AGENTOS_RECORDED_DIR to a directory of them.")

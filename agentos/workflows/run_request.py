@@ -18,7 +18,7 @@ from agentos.settings import Models, Settings
 from agentos.workflows.registry import Workflow
 
 RECORD_VARIABLE = "AGENTOS_RECORD_DIR"
-_RECORDINGS_VARIABLES = (RECORD_VARIABLE, "AGENTOS_RECORDED_DIR")
+_FOLDER_VARIABLES = ("AGENTOS_HOME", RECORD_VARIABLE, "AGENTOS_RECORDED_DIR")
 
 
 def request_for(
@@ -90,7 +90,7 @@ def _environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, st
 
         for name in (*TOKEN_VARIABLES, FILE_VARIABLE):
             environment.pop(name, None)
-    for name in _RECORDINGS_VARIABLES:
+    for name in _FOLDER_VARIABLES:
         if environment.get(name):
             # Workers work in the project's folder, whatever folder the user is in.
             environment[name] = str(Path(environment[name]).expanduser().absolute())

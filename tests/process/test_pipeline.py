@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
-from importlib import resources
-from pathlib import Path
 
 import pytest
 from backlog import OFFLINE, Backlog
 from harness import Finished, of_type
 
 _SECONDS = 200.0
-_RECORDED = ("--drafter", "recorded", "--reviewer", "recorded")
 
 
 def commit_all(backlog: Backlog) -> None:
@@ -114,19 +110,3 @@ def test_a_parked_design_waits_for_a_person_and_then_becomes_code(backlog: Backl
 
     assert finished.code == 0, finished.stdout
     assert backlog.outcomes() == {"1": "implemented"}
-
-
-@pytest.mark.slow
-def test_the_demos_recordings_implement_every_approved_issue_of_the_sample(backlog: Backlog) -> None:
-    with resources.as_file(resources.files("agentos.demo")) as demo_dir:
-        shutil.copytree(demo_dir / "sample", backlog.project, dirs_exist_ok=True)
-        shutil.rmtree(backlog.project / "src")
-        (backlog.project / "tests/test_app.py").unlink()
-        commit_all(backlog)
-        recorded = {"AGENTOS_RECORDED_DIR": str(Path(demo_dir) / "recorded")}
-        run = backlog.start_command("pipeline", "--all", "--parallel", "3", *_RECORDED, env=recorded)
-        finished = run.wait(280)
-
-    assert finished.code == 3, finished.stdout
-    expected = {**dict.fromkeys(("1", "2", "3", "5", "6", "7", "8", "10"), "implemented")}
-    assert backlog.outcomes() == {**expected, "4": "needs_revision", "9": "needs_revision"}

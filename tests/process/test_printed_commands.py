@@ -244,6 +244,12 @@ def test_the_demo_ends_well_and_every_line_it_prints_at_the_end_works(backlog: B
     assert finished.code == 0, finished.stdout + finished.stderr
     assert "8 approved, 2 need revision" in finished.stdout
     assert "4 implemented" in finished.stdout
+    assert "IMPL-5  agentos/5  merges cleanly" in finished.stdout
+    run_again = [line.removeprefix("$ ") for line in finished.lines if line.startswith("$ ")]
+    codes = [
+        backlog.start_command("-c", line, program=Path("/bin/sh"), cwd=backlog.root).wait().code for line in run_again
+    ]
+    assert codes == [3, 0], "the designs that need a person still do"
     steps = Finished(0, finished.stdout.partition("Next steps:\n")[2], "")
     assert len([line for line in steps.lines if line.startswith("    ")]) == 5
     for hint in (Hint.SHOW_DOCUMENT, Hint.SHOW_BRANCH, Hint.SHOW_LAST_RUN, Hint.LINT):

@@ -16,7 +16,7 @@ class Loan:
 
 
 class Loans:
-    """Open loans, one a book."""
+    """Open loans, one per book."""
 
     def __init__(self) -> None:
         self._open: dict[str, Loan] = {}
