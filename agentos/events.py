@@ -195,6 +195,8 @@ class RunEnded:
     wall_seconds: float
     item_seconds: float
     exit_code: int
+    working_seconds: float | None = None
+    """`item_seconds` without waiting for keys and being suspended; None in records of earlier versions."""
 
 
 Event = (

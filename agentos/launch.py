@@ -261,7 +261,7 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
 
 
 def _patience(max_wait_seconds: float | None) -> Patience | None:
-    return None if max_wait_seconds is None else Patience(max_wait_seconds, f"--max-wait {max_wait_seconds:g} s")
+    return None if max_wait_seconds is None else Patience(max_wait_seconds, f"--max-wait {max_wait_seconds}")
 
 
 def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:

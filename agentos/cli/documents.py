@@ -19,6 +19,7 @@ from agentos.cli.options import (
     project_from,
     setting_flags,
 )
+from agentos.cli.resume import command_line
 from agentos.cli.run_command import Work
 from agentos.cli.texts import confirmed
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
@@ -110,11 +111,11 @@ class DocumentCommand:
             if arguments.dry_run:
                 return
             raise UsageError(f"Nothing chosen: name {self.noun}s, or give --all for every pending one.")
-        program = arguments.parser.prog
         if not confirmed(f"--parallel {number} says how many at once. Do you mean {self.noun} {number}?"):
             raise UsageError(
-                f"Nothing chosen: --parallel {number} says how many at once. For {self.noun} {number}: "
-                f"{program} {number}; for every pending one: {program} --all --parallel."
+                f"Nothing chosen: --parallel {number} says how many at once. "
+                f"For {self.noun} {number}: `{command_line(arguments, [str(number)], parallel=None)}`; "
+                f"for every pending one: `{command_line(arguments, all=True, parallel=DEFAULT_PARALLELISM)}`."
             )
         arguments.ids, arguments.parallel = [str(number)], None
 

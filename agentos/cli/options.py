@@ -64,7 +64,21 @@ def dollars(text: str) -> float:
     return value
 
 
-def time_span(text: str) -> float:
+class TimeSpan(float):
+    """Seconds, shown as they were typed: `90s`, `2h`."""
+
+    def __new__(cls, seconds: float, text: str) -> TimeSpan:
+        span = super().__new__(cls, seconds)
+        span._text = text
+        return span
+
+    def __str__(self) -> str:
+        return self._text
+
+    _text: str
+
+
+def time_span(text: str) -> TimeSpan:
     """`90`, `90s`, `30m`, `2h` or `1d`, in seconds."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNIT_SECONDS else (text, "s")
     try:
@@ -73,7 +87,7 @@ def time_span(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time like 90s, 30m or 2h") from None
     if not math.isfinite(value) or value < 0:
         raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
-    return value
+    return TimeSpan(value, text)
 
 
 def add_parallel_options(

@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentos.cli.options import TimeSpan
 from agentos.hints import Place
-from agentos.reporters.resume_line import BUDGET, IDS, plain_number, without_places
+from agentos.reporters.resume_line import BUDGET, IDS, plain_number, resume_line, timeout_place, without_places
 
 _NEVER_AGAIN = ("fresh", "dry_run")
 """What would start over, or start nothing."""
@@ -43,8 +44,22 @@ def resume_template(
     return " ".join(filter(None, [start, IDS if names_items else "", *options]))
 
 
+def command_line(arguments: argparse.Namespace, ids: Sequence[str] = (), **changes: Any) -> str:
+    """The command as it was typed, for other items and with other options."""
+    changed = argparse.Namespace(**{**vars(arguments), "ids": list(ids), **changes})
+    return resume_line(resume_template(changed), ids, getattr(changed, "budget", None))
+
+
+def options_text(arguments: argparse.Namespace, kept: Collection[str]) -> str:
+    """The options of these names as they were typed, each after a space: for a command that takes them too."""
+    actions = [action for action in arguments.parser._actions if action.dest in kept]
+    return "".join(f" {text}" for text in (_option_text(action, arguments) for action in actions) if text)
+
+
 def _option_text(action: argparse.Action, arguments: argparse.Namespace) -> str:
     value = getattr(arguments, action.dest, action.default)
+    if action.dest == "timeout_seconds":
+        return timeout_place(value, is_default=value == action.default)
     if not action.option_strings or action.dest in _NEVER_AGAIN or value == action.default:
         return ""
     name = action.option_strings[0]
@@ -57,7 +72,8 @@ def _option_text(action: argparse.Action, arguments: argparse.Namespace) -> str:
 
 
 def _words(name: str, value: Any) -> list[str]:
-    text = plain_number(value) if isinstance(value, float) else str(value)
+    is_number = isinstance(value, float) and not isinstance(value, TimeSpan)
+    text = plain_number(value) if is_number else str(value)
     return [f"{name}={text}"] if text.startswith("-") and text != "-" else [name, text]
 
 

@@ -59,6 +59,11 @@ class ItemWatch:
         """Since the item started, whatever it did."""
         return self._loop.now() - self._clock.started
 
+    @property
+    def working_seconds(self) -> float:
+        """Without waiting for keys and being suspended."""
+        return self._clock.worked_seconds(self._loop.now())
+
     def begin(self) -> None:
         """The item's own time starts: making its process does not count."""
         self._clock = ItemClock(self._loop.now())

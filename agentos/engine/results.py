@@ -97,7 +97,7 @@ class Results:
             self._store.drop_unfinished_documents(run.item.id)
         if end.is_run_fault:
             self._fault(end.reason)
-        self._tally.attempt(seconds)
+        self._tally.attempt(seconds, run.watch.working_seconds)
         if end.outcome is not None:
             self._end(run, end, end.outcome, seconds)
         else:
@@ -126,6 +126,7 @@ class Results:
                 left=self._tally.left,
                 wall_seconds=round(wall_seconds, 3),
                 item_seconds=round(self._tally.item_seconds, 3),
+                working_seconds=round(self._tally.working_seconds, 3),
                 exit_code=int(exit_code),
             )
         )

@@ -18,10 +18,13 @@ class Tally:
         self._ends: dict[str, ItemEnded] = {}
         self.item_seconds = 0.0
         """What all attempts took together."""
+        self.working_seconds = 0.0
+        """Of those, without waiting for keys and being suspended."""
 
-    def attempt(self, seconds: float) -> None:
+    def attempt(self, seconds: float, working_seconds: float) -> None:
         """An attempt is over, whatever became of the item."""
         self.item_seconds += seconds
+        self.working_seconds += working_seconds
 
     def ended(self, end: ItemEnded) -> None:
         self._ends[end.item_id] = end

@@ -18,7 +18,7 @@ class Patience:
 
     seconds: float
     words: str
-    """As the user knows it: `--max-wait 20 s`."""
+    """As the user knows it: `--max-wait 20s`."""
 
 
 def no_key(ask: Ask, names: tuple[str, ...]) -> NoUsableKeyError:

@@ -54,8 +54,10 @@ class RunSummary:
     total: int = 0
     wall_seconds: float = 0.0
     item_seconds: float = 0.0
+    working_seconds: float | None = None
+    """`item_seconds` without waiting for keys and being suspended; None where it was not measured."""
     speed_up: float = 0.0
-    """How many times longer the items would have taken one after another; 0 when unknown."""
+    """How many times longer the items' work would have taken one after another; 0 when unknown or not finished."""
     counts: Mapping[Outcome, int] = field(default_factory=dict)
     exit_code: int | None = None
     left: tuple[str, ...] = ()

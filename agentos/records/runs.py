@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentos.clock import stamp
-from agentos.errors import UsageError
+from agentos.errors import ExitCode, UsageError
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_name, type_name
 from agentos.hints import Hint
 from agentos.outcomes import Outcome
@@ -33,7 +33,7 @@ LOCK_NAME = "run.lock"
 KEPT_RUNS = 100
 KEPT_DAYS = 30
 
-State = Literal["live", "finished", "interrupted", "unfinished"]
+State = Literal["live", "finished", "failed", "interrupted", "unfinished"]
 """`interrupted`: ended in good order with items left. `unfinished`: died without a summary."""
 
 POLL_SECONDS = 0.1
@@ -148,7 +148,7 @@ def load_run(run_dir: Path) -> Run:
     return Run(
         run_id=run_dir.name,
         run_dir=run_dir,
-        state="interrupted" if summary.left else "finished",
+        state=_end_state(summary),
         workflow=summary.workflow,
         project_dir=summary.project_dir,
         started=summary.started,
@@ -157,6 +157,12 @@ def load_run(run_dir: Path) -> Run:
         wall_seconds=summary.wall_seconds,
         exit_code=summary.exit_code,
     )
+
+
+def _end_state(summary: RunSummary) -> State:
+    if summary.left:
+        return "interrupted"
+    return "failed" if summary.exit_code in (ExitCode.ITEM_FAILED, ExitCode.NO_USABLE_KEY) else "finished"
 
 
 def _run_from_audit(run_dir: Path) -> Run:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agentos.events import (
@@ -17,7 +18,8 @@ from agentos.events import (
     RunStarted,
     StopRequested,
 )
-from agentos.reporters.wording import LabelOf
+from agentos.outcomes import Outcome
+from agentos.reporters.wording import LabelOf, counts_in_words
 
 BAR_WIDTH = 10
 ENDED_BEFORE_ESTIMATE = 2
@@ -52,6 +54,14 @@ def bar(ended: int, total: int) -> str:
     """`[=====>    ]`: a tenth of the items a character."""
     filled = BAR_WIDTH if ended >= total else ended * BAR_WIDTH // total
     return f"[{('=' * filled + '>')[:BAR_WIDTH]:<{BAR_WIDTH}}]"
+
+
+def standing(counts: Mapping[Outcome, int], total: int) -> str:
+    """`[=====>    ] 4/10 workflows complete, 1 failed`: what failed or waits for somebody is not complete."""
+    ended = sum(counts.values())
+    not_done = {outcome: number for outcome, number in counts.items() if outcome.is_unfinished}
+    words = f"{bar(ended, total)} {ended - sum(not_done.values())}/{total} workflows complete"
+    return f"{words}, {counts_in_words(not_done)}" if not_done else words
 
 
 def seconds_left(finished: Durations, elapsed: list[float], pending: int, parallel: int) -> tuple[float, float]:
@@ -92,7 +102,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.total = 0
-        self.ended = 0
+        self._counts: Counter[Outcome] = Counter()
         self._parallel = 1
         self._place: dict[str, int] = {}
         self._running: dict[str, float] = {}
@@ -127,9 +137,13 @@ class Progress:
     def _end(self, event: ItemEnded) -> None:
         self._running.pop(event.item_id, None)
         if not event.outcome.is_left:
-            self.ended += 1
+            self._counts[event.outcome] += 1
             if not event.outcome.never_ran and event.attempts:
                 self._finished.add(event.seconds)
+
+    @property
+    def ended(self) -> int:
+        return self._counts.total()
 
     @property
     def percent(self) -> int:
@@ -143,7 +157,7 @@ class Progress:
 
     def line(self) -> str:
         """`[=====>    ] 5/10 workflows complete`."""
-        return f"{bar(self.ended, self.total)} {self.ended}/{self.total} workflows complete"
+        return standing(self._counts, self.total)
 
     def status_line(self, now: float, columns: int, label_of: LabelOf) -> str:
         """The line with all that fits into the columns: words go first, the numbers last."""
@@ -154,6 +168,8 @@ class Progress:
         for shown in range(len(self._running), -1, -1):
             yield " · ".join(part for part in (self.line(), self._running_words(shown, label_of), outlook) if part)
         short = f"{bar(self.ended, self.total)} {self.ended}/{self.total}"
+        for shown in range(len(self._running), -1, -1):
+            yield " · ".join(part for part in (short, self._running_words(shown, label_of), outlook) if part)
         yield " · ".join(part for part in (short, outlook) if part)
         yield short
         yield f"{self.ended}/{self.total}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from agentos.clock import local_minute
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import Run
-from agentos.reporters.progress import bar
+from agentos.reporters.progress import standing
 from agentos.reporters.summary import summary_lines
 from agentos.reporters.wording import LabelOf, counts_in_words, labels_with, outcome_words
 from agentos.text.table import cut, table_lines
@@ -26,11 +26,10 @@ def list_lines(runs: Sequence[Run], columns: int) -> list[str]:
 
 def show_lines(run: Run, summary: RunSummary, columns: int) -> list[str]:
     """One run in words no wider than the window: what it is, its items, how it went."""
-    ended = sum(run.counts.values())
     heading = [
         f"Run {run.run_id}: {run.state}",
         f"{one_line(run.workflow) or 'nothing'} in {one_line(run.project_dir)}, started {_local_time(run.started)}",
-        f"{bar(ended, run.total)} {ended}/{run.total} workflows complete",
+        standing(run.counts, run.total),
     ]
     table = [*heading, *_item_table(summary)]
     # How it went has paths and commands to copy: a terminal may wrap those, nothing cuts them.

@@ -11,7 +11,7 @@ from agentos.errors import ExitCode
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
 from agentos.hints import Hint
-from agentos.outcomes import AWAITING_REVIEW, FAILED, PAUSED
+from agentos.outcomes import AWAITING_REVIEW, FAILED, PAUSED, Cause
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
@@ -22,6 +22,7 @@ from agentos.text.words import counted, duration, listed, one_line
 
 LEAST_SPEED_UP = 1.05
 """What is worth telling: below, `1.0 times as fast` says nothing."""
+LEAST_WAIT_SECONDS = 1.0
 
 
 class Summary:
@@ -34,13 +35,15 @@ class Summary:
         self._started = ""
         self._latest = ""
         self._items: dict[str, ItemSummary] = {}
+        self._has_timed_out = False
 
     def add(self, stamped: Stamped) -> None:
         self._latest = stamped.time
         match stamped.event:
             case RunStarted():
                 self._start, self._run_id, self._started = stamped.event, stamped.run_id, stamped.time
-            case ItemEnded(item_id=item_id):
+            case ItemEnded(item_id=item_id, cause=cause):
+                self._has_timed_out |= cause is Cause.TIMED_OUT
                 self._items[item_id] = _item_summary(stamped.event)
             case RunEnded():
                 self._end = stamped.event
@@ -62,7 +65,8 @@ class Summary:
             total=len(start.items) if start else 0,
             wall_seconds=round(end.wall_seconds, 3),
             item_seconds=round(end.item_seconds, 3),
-            speed_up=round(end.item_seconds / end.wall_seconds, 2) if end.wall_seconds > 0 else 0.0,
+            working_seconds=None if end.working_seconds is None else round(end.working_seconds, 3),
+            speed_up=_speed_up(end),
             counts=end.counts,
             exit_code=end.exit_code if self._end else None,
             left=tuple(end.left),
@@ -74,7 +78,13 @@ class Summary:
         closed = {i.id for i in self._items.values() if not i.outcome.is_unfinished or i.outcome == PAUSED}
         unfinished = [item_id for item_id in start.items if item_id not in closed]
         is_budget_spent = end.exit_code == ExitCode.BUDGET_REACHED
-        return resume_line(start.resume_command, unfinished, start.budget_usd, is_budget_spent=is_budget_spent)
+        return resume_line(
+            start.resume_command,
+            unfinished,
+            start.budget_usd,
+            is_budget_spent=is_budget_spent,
+            has_timed_out=self._has_timed_out,
+        )
 
     def _end_so_far(self) -> RunEnded:
         planned = self._start.items if self._start else ()
@@ -86,6 +96,13 @@ class Summary:
             item_seconds=sum(item.seconds for item in self._items.values()),
             exit_code=0,
         )
+
+
+def _speed_up(end: RunEnded) -> float:
+    """Waiting is no work, and of work that is not finished nobody knows how long it takes one by one."""
+    if end.working_seconds is None or end.left or end.wall_seconds <= 0:
+        return 0.0
+    return round(end.working_seconds / end.wall_seconds, 2)
 
 
 def _item_summary(event: ItemEnded) -> ItemSummary:
@@ -135,9 +152,11 @@ def _failure_lines(item: ItemSummary, label: str, run_dir: Path | None) -> list[
 
 def _time_texts(summary: RunSummary) -> list[str]:
     wall = f"{duration(summary.wall_seconds)} in all"
-    if sum(item.seconds > 0 for item in summary.items) < 2:
+    if summary.working_seconds is None or sum(item.seconds > 0 for item in summary.items) < 2:
         return [wall]
-    times = f"{wall}, {duration(summary.item_seconds)} of item time"
+    waited = summary.item_seconds - summary.working_seconds
+    waits = f" and {duration(waited)} of waiting" if waited >= LEAST_WAIT_SECONDS else ""
+    times = f"{wall}, {duration(summary.working_seconds)} of work{waits}"
     # In a run of seconds the start weighs more than what was won: a factor below one would only puzzle.
     if summary.speed_up < LEAST_SPEED_UP:
         return [times]

@@ -46,7 +46,10 @@ def test_a_number_after_parallel_that_is_an_issue_is_asked_about(backlog: Backlo
 
     in_a_pipe = backlog.command("lld", "--parallel", "101", "--dry-run")
     assert (in_a_pipe.code, in_a_pipe.stdout) == (2, "")
-    assert "For issue 101: agentos lld 101; for every pending one: agentos lld --all --parallel." in in_a_pipe.stderr
+    assert (
+        "For issue 101: `agentos lld 101`; for every pending one: `agentos lld --all --parallel 3`."
+        in in_a_pipe.stderr
+    )
     assert "Nothing chosen: name issues" in backlog.command("lld", "--parallel", "102").stderr
     assert "above the maximum" in backlog.command("lld", "--parallel", "102", "--dry-run").stderr
 

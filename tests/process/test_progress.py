@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from harness import Finished, Sandbox, eventually
+from providers import PoolKey, provider
 from terminal import Terminal
 
 _STATUS = re.compile(r"\[=*>? *\] \d+/\d+")
@@ -134,7 +135,7 @@ def test_the_summary_says_how_it_went_why_what_failed_where_to_look_and_how_to_g
     assert failed == "[a2] FAILED: Invalid spec format"
     assert log == f"[a2] log: {run_dir / 'a2.log'}"
     assert "ValueError: Invalid spec format" in Path(log.partition("log: ")[2]).read_text()
-    assert re.match(r"\[COORDINATOR\] \d+\.\ds in all, \d+\.\ds of item time", times)
+    assert re.match(r"\[COORDINATOR\] \d+\.\ds in all, \d+\.\ds of work", times)
     assert resume == f"[COORDINATOR] Resume with: agentos {' '.join(sandbox.arguments('--parallel', '3'))}"
     assert logs == f"[COORDINATOR] Logs: {run_dir}"
 
@@ -151,4 +152,13 @@ def test_the_summary_of_one_good_item_is_short(sandbox: Sandbox) -> None:
 def test_a_speed_up_is_told_where_there_is_one(sandbox: Sandbox) -> None:
     sandbox.write_items(*({"id": f"a{number}", "input": {"tasks": {"n1": "sleep 2"}}} for number in range(8)))
     done = sandbox.run("--parallel", "8")
-    assert any(re.search(r"of item time: [1-8]\.\d times as fast as one by one$", line) for line in _summary(done))
+    assert any(re.search(r"of work: [1-8]\.\d times as fast as one by one$", line) for line in _summary(done))
+
+
+def test_waiting_for_the_one_key_is_no_speed_up(sandbox: Sandbox) -> None:
+    sandbox.write_items(*({"id": f"a{number}"} for number in range(3)))
+    with provider(sandbox, PoolKey(name="alpha"), latency_seconds=2.0):
+        done = sandbox.run("--parallel", "3", graph="callers")
+    assert done.code == 0, done.stdout
+    assert any("of work and" in line and line.endswith("of waiting") for line in _summary(done)), done.stdout
+    assert "times as fast" not in done.stdout

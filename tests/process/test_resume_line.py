@@ -56,7 +56,7 @@ def test_run_names_the_unfinished_items_and_all_that_was_chosen_but_not_fresh(sa
     items = sandbox.root / "items.jsonl"
     assert resume_line(failed) == (
         f"agentos run fails waits --graph graphs/steps.py:graph --items {items} --parallel 2 --timeout-seconds 60 "
-        "--max-wait 120"
+        "--max-wait 2m"
     )
     assert sandbox.paste(failed).code == 0
     assert sandbox.outcomes() == dict.fromkeys(("done", "fails", "waits"), "completed")

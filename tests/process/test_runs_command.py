@@ -54,14 +54,14 @@ def test_runs_are_listed_newest_first_with_how_they_stand(sandbox: Sandbox) -> N
         ["live", "0/2"],
         ["unfinished", "0/2"],
         ["interrupted", "0/2"],
-        ["finished", "2/2"],
+        ["failed", "2/2"],
     ]
     assert "1 completed, 1 failed" in listed[3]
 
     documents = json.loads(sandbox.command("runs", "--json").stdout)
     assert json.loads(sandbox.command("runs", "list", "--json").stdout) == documents
     assert [(each["run"], each["state"]) for each in documents] == list(
-        zip(names, ("live", "unfinished", "interrupted", "finished"), strict=True)
+        zip(names, ("live", "unfinished", "interrupted", "failed"), strict=True)
     )
     assert [each["exit_code"] for each in documents] == [None, None, 130, 1]
 
@@ -142,7 +142,7 @@ def test_an_unknown_run_is_a_usage_error_that_names_the_nearest(sandbox: Sandbox
     done = sandbox.command("runs", verb, "20200101-000000-000000")
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr == (
-        f"agentos: error: no run '20200101-000000-000000'; did you mean {run}? 'agentos runs' lists all\n"
+        f"agentos: error: no run '20200101-000000-000000'; did you mean {run}? `agentos runs` lists all\n"
     )
 
 

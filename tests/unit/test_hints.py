@@ -47,6 +47,17 @@ def printed_texts(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def test_only_the_line_that_resumes_is_made_of_a_programs_own_name() -> None:
+    """Else a command could be printed that nothing above finds."""
+    users = {
+        str(path.relative_to(PACKAGE_DIR))
+        for path in PACKAGE_DIR.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "prog"
+    }
+    assert users <= {"cli/resume.py", "cli/parsing.py"}
+
+
 def test_no_command_is_printed_but_those_that_are_listed() -> None:
     found = []
     for path in sorted(PACKAGE_DIR.rglob("*.py")):

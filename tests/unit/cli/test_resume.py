@@ -55,7 +55,17 @@ def test_a_flag_is_said_again(command: str, flag: list[str]) -> None:
 
 def test_what_would_start_over_is_not_said_again() -> None:
     given = parsed(["lld", "--all", "--fresh", "--review", "draft"])
-    assert resume.resume_template(given) == "agentos lld --all --review draft"
+    assert resume_line(resume.resume_template(given), []) == "agentos lld --all --review draft"
+
+
+def test_a_time_limit_that_an_item_ran_into_is_doubled() -> None:
+    template = resume.resume_template(parsed(["lld", "--all", "--timeout-seconds", "60"]))
+    assert resume_line(template, []) == "agentos lld --all --timeout-seconds 60"
+    assert resume_line(template, [], has_timed_out=True) == "agentos lld --all --timeout-seconds 120"
+    template = resume.resume_template(parsed(["lld", "--all", "--project", "{timeout:given:5}  x"]))
+    assert shlex.split(resume_line(template, [], has_timed_out=True)) == [
+        *("agentos", "lld", "--all", "--timeout-seconds", "3600", "--project", "{timeout:given:5}  x")
+    ]
 
 
 def test_only_unfinished_items_are_named_where_items_were_named() -> None:

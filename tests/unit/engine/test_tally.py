@@ -31,9 +31,9 @@ def test_items_that_another_run_has_are_no_failure() -> None:
 
 def test_the_time_of_all_attempts_is_added_up() -> None:
     tally = tally_of()
-    tally.attempt(1.0)
-    tally.attempt(2.0)
-    assert tally.item_seconds == 3.0
+    tally.attempt(1.0, 0.5)
+    tally.attempt(2.0, 2.0)
+    assert (tally.item_seconds, tally.working_seconds) == (3.0, 2.5)
 
 
 def test_an_interrupted_run_never_ends_well_while_items_are_left() -> None:

@@ -86,7 +86,9 @@ def ended(item_id: str, outcome: Outcome = APPROVED, seconds: float = 2.0, reaso
 
 def end(left: tuple[str, ...] = ()) -> RunEnded:
     counts: dict[Outcome, int] = {APPROVED: 2 - len(left)}
-    return RunEnded(counts=counts, left=left, wall_seconds=3, item_seconds=4, exit_code=130 if left else 0)
+    return RunEnded(
+        counts=counts, left=left, wall_seconds=3, item_seconds=4, working_seconds=4, exit_code=130 if left else 0
+    )
 
 
 def finished_run(now: datetime = NOW, **about: str) -> Path:
@@ -445,21 +447,21 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_showing_a_finished_run_tells_items_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
     failed = ended("2", FAILED, reason="Invalid spec format")
     counts: dict[Outcome, int] = {APPROVED: 1, FAILED: 1}
-    run_end = RunEnded(counts=counts, left=(), wall_seconds=3, item_seconds=4, exit_code=1)
+    run_end = RunEnded(counts=counts, left=(), wall_seconds=3, item_seconds=4, working_seconds=4, exit_code=1)
     run_dir = Writer().emit(start(), ended("1"), failed, run_end).close()
     assert command("show", "last") == ExitCode.OK
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == f"Run {run_dir.name}: finished"
+    assert shown[0] == f"Run {run_dir.name}: failed"
     assert shown[1].startswith("lld in /home/user/shop, started 2026-10-0")
     assert shown[2:] == [
-        "[==========] 2/2 workflows complete",
+        "[==========] 1/2 workflows complete, 1 failed",
         "ITEM   OUTCOME   TIME    REASON",
         "LLD-1  approved  2.0s",
         "LLD-2  failed    2.0s    Invalid spec format",
         "[COORDINATOR] 1 approved, 1 failed (LLD-2)",
         "[LLD-2] FAILED: Invalid spec format",
         f"[LLD-2] log: {run_dir}/2.log",
-        "[COORDINATOR] 3.0s in all, 4.0s of item time: 1.3 times as fast as one by one",
+        "[COORDINATOR] 3.0s in all, 4.0s of work: 1.3 times as fast as one by one",
         f"[COORDINATOR] Logs: {run_dir}",
     ]
 
@@ -515,7 +517,7 @@ def test_following_a_finished_run_tells_it_in_words(capsys: pytest.CaptureFixtur
         "[LLD-2] approved (2.0s)",
         "[COORDINATOR] [==========] 2/2 workflows complete",
         "[COORDINATOR] 2 approved",
-        "[COORDINATOR] 3.0s in all, 4.0s of item time: 1.3 times as fast as one by one",
+        "[COORDINATOR] 3.0s in all, 4.0s of work: 1.3 times as fast as one by one",
         f"[COORDINATOR] Logs: {run_dir}",
     ]
 

@@ -154,6 +154,7 @@ def play_sample(run: Run) -> None:
             left=("44",),
             wall_seconds=8.0,
             item_seconds=16.0,
+            working_seconds=16.0,
             exit_code=130,
         ),
         after=0.2,
@@ -235,7 +236,7 @@ def test_a_window_made_narrower_leaves_no_rest_of_the_old_progress() -> None:
     run.columns = 30
     run.emit(NodeStarted(item_id="41", node="N1"), after=1)
     screen.feed(run.sink.writes[-1].decode())
-    assert screen.rows == ["[LLD-41] >>> Executing: N1", "[>         ] 0/10"]
+    assert screen.rows == ["[LLD-41] >>> Executing: N1", "[>         ] 0/10 · 1 running"]
 
 
 def test_an_unknown_width_counts_as_eighty_columns() -> None:

@@ -19,7 +19,15 @@ from agentos.events import (
     RunStarted,
     StopRequested,
 )
-from agentos.outcomes import COMPLETED, INTERRUPTED, SKIPPED, Outcome
+from agentos.outcomes import (
+    AWAITING_REVIEW,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    NEEDS_REVISION,
+    SKIPPED,
+    Outcome,
+)
 from agentos.reporters.progress import Durations, Progress, bar, range_in_words, seconds_left
 
 
@@ -62,11 +70,21 @@ def test_the_line_is_the_promised_one() -> None:
     assert progress.line() == "[=====>    ] 5/10 workflows complete"
 
 
-def test_interrupted_items_are_not_complete_and_skipped_ones_are() -> None:
+def test_interrupted_items_have_not_ended_and_skipped_ones_have() -> None:
     progress = started()
     end(progress, "a1", outcome=INTERRUPTED)
     end(progress, "a2", outcome=SKIPPED, seconds=0)
     assert progress.ended == 1
+    assert progress.line() == "[=>        ] 0/10 workflows complete, 1 skipped"
+
+
+def test_what_failed_or_waits_is_not_called_complete() -> None:
+    progress = started()
+    end(progress, "a1", "a2", outcome=AWAITING_REVIEW)
+    end(progress, "a3", outcome=FAILED)
+    end(progress, "a4", outcome=NEEDS_REVISION)
+    end(progress, "a5")
+    assert progress.line() == "[=====>    ] 2/10 workflows complete, 2 await review, 1 failed"
 
 
 def test_nothing_is_promised_before_two_items_ran_to_their_end() -> None:
@@ -74,7 +92,7 @@ def test_nothing_is_promised_before_two_items_ran_to_their_end() -> None:
     end(progress, "a1")
     end(progress, "a2", "a3", outcome=SKIPPED, seconds=0)
     start(progress, "a4", "a5")
-    assert progress.status_line(0.0, 200, str) == "[===>      ] 3/10 workflows complete · 2 running: a4 a5"
+    assert progress.status_line(0.0, 200, str) == "[===>      ] 1/10 workflows complete, 2 skipped · 2 running: a4 a5"
     assert not progress.has_estimate
 
 

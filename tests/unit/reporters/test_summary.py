@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,12 @@ ENDINGS = (
     ItemEnded(item_id="43", outcome=INTERRUPTED, seconds=10.0),
 )
 END = RunEnded(
-    counts={APPROVED: 1, FAILED: 1}, left=("43", "44"), wall_seconds=50.0, item_seconds=100.0, exit_code=130
+    counts={APPROVED: 1, FAILED: 1},
+    left=("43", "44"),
+    wall_seconds=50.0,
+    item_seconds=100.0,
+    working_seconds=95.0,
+    exit_code=130,
 )
 
 
@@ -66,7 +72,8 @@ def test_the_document_has_everything_a_reader_needs(tmp_path: Path) -> None:
         "total": 4,
         "wall_seconds": 50.0,
         "item_seconds": 100.0,
-        "speed_up": 2.0,
+        "working_seconds": 95.0,
+        "speed_up": 0.0,
         "counts": {"approved": 1, "failed": 1},
         "exit_code": 130,
         "left": ["43", "44"],
@@ -114,7 +121,7 @@ def test_the_words_say_how_it_went_and_how_to_go_on() -> None:
         "[COORDINATOR] 1 approved, 1 failed (LLD-42)",
         "[LLD-42] FAILED: Invalid spec format",
         "[LLD-42] log: /logs/run-1/42.log",
-        "[COORDINATOR] 50.0s in all, 1m 40s of item time: 2.0 times as fast as one by one",
+        "[COORDINATOR] 50.0s in all, 1m 35s of work and 5.0s of waiting",
         "[COORDINATOR] 12,000 tokens in, 345 out, $0.25",
         "[COORDINATOR] 2 items left: LLD-43, LLD-44",
         "[COORDINATOR] Resume with: lld-workflow --all",
@@ -150,3 +157,17 @@ def test_a_run_under_way_has_a_sum_so_far() -> None:
 def test_without_any_event_the_sum_is_empty() -> None:
     summary = Summary().result()
     assert (summary.total, summary.left, summary.wall_seconds) == (0, (), 0.0)
+
+
+def test_a_speed_up_is_of_work_that_is_done_and_waiting_is_no_work() -> None:
+    counts = {APPROVED: 2}
+    two = [ItemEnded(item_id=name, outcome=APPROVED, seconds=50.0) for name in ("41", "42")]
+    waited = RunEnded(
+        counts=counts, left=(), wall_seconds=50.0, item_seconds=100.0, working_seconds=20.0, exit_code=0
+    )
+    assert summary_of(START, *two, waited).speed_up == 0.4
+    assert not any("times as fast" in line for line in summary_lines(summary_of(START, *two, waited)))
+    worked = replace(waited, working_seconds=90.0)
+    assert any("1.8 times as fast as one by one" in line for line in summary_lines(summary_of(START, *two, worked)))
+    unfinished = replace(worked, left=("43", "44"), exit_code=130)
+    assert not any("times as fast" in line for line in summary_lines(summary_of(START, *two, unfinished)))
