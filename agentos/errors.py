@@ -40,6 +40,10 @@ class NoUsableKeyError(AgentosError):
     exit_code = ExitCode.NO_USABLE_KEY
 
 
+class NoOtherKeyError(AgentosError):
+    """A request that some accounts refuse can be tried with no other one now."""
+
+
 class BudgetReachedError(AgentosError):
     """The next call's estimate does not fit the budget that is left."""
 

@@ -255,6 +255,7 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
         patience=_patience(request.max_wait_seconds),
         key_file=own_file if request.credentials is None else None,
+        priority_of={item.id: item.priority for item in request.plan.items}.__getitem__,
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
     return LeaseServer(broker, control, loop, emit, parallel=request.parallel)

@@ -100,7 +100,7 @@ class Config:
     reply: str | ReplyFunction = "echo"
     """`echo` answers with the prompt; any other text is the answer; a function decides by the request."""
     script: Mapping[str, Sequence[Step]] = field(default_factory=dict)
-    """Steps by key name; `*` for any key."""
+    """Steps by key name; `*` for any key. `prompt:TEXT` goes before both, for prompts that contain the text."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Config:
@@ -219,7 +219,7 @@ class Desk:
         self.requests.append(seen)
         self._hits[seen.key_name] += 1
         self._seconds[seen.key_name][int(now)] += 1
-        step = self._next_step(seen.key_name)
+        step = self._next_step(seen.key_name, seen.prompt)
         if step is not None and step.kind != "ok":
             return self._misbehave(seen, step)
         is_known = key.is_valid if key else self.config.accepts_unknown_keys
@@ -285,8 +285,9 @@ class Desk:
             return reply(seen)
         return seen.prompt if reply == "echo" else reply
 
-    def _next_step(self, key_name: str) -> Step | None:
-        for name in (key_name, "*"):
+    def _next_step(self, key_name: str, prompt: str) -> Step | None:
+        asked = [name for name in self._script if name.startswith("prompt:") and name[len("prompt:") :] in prompt]
+        for name in (*asked, key_name, "*"):
             steps = self._script.get(name)
             if not steps:
                 continue

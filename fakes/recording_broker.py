@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from agentos.errors import NoUsableKeyError
+from agentos.errors import NoOtherKeyError, NoUsableKeyError
 from agentos.keys.leases import Ask, Lease
 from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Rejected
 
@@ -23,7 +23,10 @@ class RecordingBroker:
 
     def acquire(self, ask: Ask) -> Lease:
         with self._lock:
-            name = next((name for name in self._keys if name not in self._out), None)
+            left = [name for name in self._keys if name not in self._out and name not in ask.refused_by]
+            name = left[0] if left else None
+            if name is None and ask.refused_by:
+                raise NoOtherKeyError("No other key.")
             if name is None:
                 raise NoUsableKeyError(f"No usable key for {ask.provider}: {', '.join(self._keys)}.")
             lease = Lease(

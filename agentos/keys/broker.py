@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agentos.errors import AgentosError, UsageError
+from agentos.errors import AgentosError, NoOtherKeyError, UsageError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, Warned
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import CredentialSet
 from agentos.keys.key_file import CHECK_SECONDS, KeyFile
-from agentos.keys.lanes import LaneId
 from agentos.keys.leases import (
     Ask,
     Lease,
@@ -34,9 +33,17 @@ from agentos.keys.leases import (
 )
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
-from agentos.keys.refusals import Patience, no_key, no_money, no_patience
+from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience
 from agentos.keys.waiting import WaitingNotices
 from agentos.providers.evidence import KEY_STATES, Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
+
+LaneId = tuple[str, str]
+"""(provider, model)."""
+Route = tuple[str, str, tuple[str, ...]]
+"""(provider, model, keys that refused the request)."""
+
+ELSEWHERE_SECONDS = 60.0
+"""How long a request that a key has refused waits for another group's key to tell whose fault it is."""
 
 Delivery = tuple[str, LeaseAnswer]
 """An owner, and what it is told."""
@@ -53,6 +60,10 @@ class _Call:
     @property
     def lane(self) -> LaneId:
         return self.ask.provider, self.ask.model
+
+    @property
+    def route(self) -> Route:
+        return *self.lane, self.ask.refused_by
 
     @property
     def estimated_usd(self) -> float:
@@ -78,11 +89,12 @@ class KeyBroker:
         budget: Budget | None = None,
         patience: Patience | None = None,
         key_file: KeyFile | None = None,
+        priority_of: Callable[[str], int] = lambda _owner: 0,
         on_reload: Callable[[CredentialSet], None] = lambda _credentials: None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        """`on_reload` hears of changed keys before any of them is leased."""
+        """`on_reload` hears of changed keys before any of them is leased; a higher priority is served first."""
         self._credentials = credentials
         self._secrets = credentials.secrets
         self._emit = emit
@@ -91,6 +103,7 @@ class KeyBroker:
         self._budget = budget
         self._patience = patience
         self._key_file = key_file
+        self._priority_of = priority_of
         self._on_reload = on_reload
         self._clock = clock
         self._pool = KeyPool(credentials.specs, rng=rng or random.Random())
@@ -278,6 +291,9 @@ class KeyBroker:
                     provider=call.ask.provider,
                     model=call.ask.model,
                     estimated_tokens=call.ask.estimated_tokens,
+                    priority=self._priority_of(call.owner),
+                    call=call.ask.call,
+                    elsewhere_than=call.ask.refused_by,
                 )
                 self._queued[number] = call
             self._unfunded.popleft()
@@ -304,22 +320,29 @@ class KeyBroker:
     def _refuse(self, now: float) -> list[Delivery]:
         """Answer those whom no key will ever serve, or not within their patience."""
         refused: list[Delivery] = []
-        for lane in dict.fromkeys(call.lane for call in self._queued.values()):
-            match self._pool.exhaustion(now, *lane):
-                case NoneValid(names=names):
+        for route in dict.fromkeys(call.route for call in self._queued.values()):
+            why = self._pool.exhaustion(now, *route)
+            lane, is_second_opinion = route[:2], bool(route[2])
+            match why:
+                case NoneValid() if is_second_opinion:
+                    refused += self._refuse_route(route, no_other_key)
+                case AllLimited(until=until) if is_second_opinion and until - now > ELSEWHERE_SECONDS:
+                    refused += self._refuse_route(route, no_other_key)
+                case NoneValid(names=names, words=words):
                     if lane not in self._hopeless:
                         self._hopeless.add(lane)
                         self._emit(PoolExhausted(kind="none_valid", names=names))
-                    refused += self._refuse_lane(lane, partial(no_key, names=names))
+                    refused += self._refuse_route(route, partial(no_key, names=names, words=words))
+                    self._notices.refuse()
                 case AllLimited(until=until) if self._patience and until - now > self._patience.seconds:
                     error = partial(no_patience, now=now, until=until, patience=self._patience)
-                    refused += self._refuse_lane(lane, error)
+                    refused += self._refuse_route(route, error)
+                    self._notices.refuse()
         return refused
 
-    def _refuse_lane(self, lane: LaneId, error: Callable[[Ask], AgentosError]) -> list[Delivery]:
-        calls = [call for call in self._queued.values() if call.lane == lane]
-        self._remove(lambda call: call.lane == lane)
-        self._notices.refuse()
+    def _refuse_route(self, route: Route, error: Callable[[Ask], AgentosError]) -> list[Delivery]:
+        calls = [call for call in self._queued.values() if call.route == route]
+        self._remove(lambda call: call.route == route)
         return [_refusal(call, error(call.ask)) for call in calls]
 
     def _waiting_lanes(self) -> set[LaneId]:
@@ -390,4 +413,10 @@ class KeyBroker:
 
 
 def _refusal(call: _Call, error: AgentosError) -> Delivery:
-    return call.owner, LeaseRefused(ticket=call.ticket, exit_code=int(error.exit_code), message=str(error))
+    refusal = LeaseRefused(
+        ticket=call.ticket,
+        exit_code=int(error.exit_code),
+        message=str(error),
+        is_for_want_of_another=isinstance(error, NoOtherKeyError),
+    )
+    return call.owner, refusal

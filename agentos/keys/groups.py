@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agentos.keys.pace import DAY_SECONDS, MINUTE_SECONDS, WindowKey
 from agentos.keys.quota import Quota
+from agentos.providers.registry import providers
 
 GroupId = tuple[str, str]
 """(provider, group name)."""
@@ -35,6 +36,8 @@ class PooledKey:
     last_used: float | None = None
     is_removed: bool = False
     rejection: str | None = None
+    is_proven: bool = False
+    """A call has shown that the key is let in. Until then it gets one call at a time: it may be dead."""
     secret_fence: int = 0
     """Leases up to this one were made with an older secret: their rejection says nothing of this one."""
 
@@ -44,7 +47,7 @@ class PooledKey:
 
     @property
     def is_free(self) -> bool:
-        return self.is_valid and self.in_use < self.spec.max_concurrent
+        return self.is_valid and self.in_use < (self.spec.max_concurrent if self.is_proven else 1)
 
 
 class Group:
@@ -65,10 +68,12 @@ class Group:
     def configured_limits(self) -> dict[WindowKey, int]:
         """The least of what the group's keys are configured with: they draw on one quota."""
         limits: dict[WindowKey, int] = {}
+        provider = providers().get(self.id[0])
+        tokens = provider.tpm_counts if provider is not None else "tokens"
         for spec in (key.spec for key in self.keys.values()):
             for window, value in (
                 (("requests", MINUTE_SECONDS), spec.rpm),
-                (("tokens", MINUTE_SECONDS), spec.tpm),
+                ((tokens, MINUTE_SECONDS), spec.tpm),
                 (("requests", DAY_SECONDS), spec.rpd),
             ):
                 if value is not None:

@@ -1,38 +1,52 @@
-"""The queue of one (provider, model), and which groups are worth trying for its first waiter. Pure."""
+"""The queue of one (provider, model), fair between owners, and which groups are worth trying for its head. Pure."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 import math
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentos.keys.groups import Group
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS
 
-LaneId = tuple[str, str]
-"""(provider, model)."""
+LaneId = tuple[str, str, frozenset[str]]
+"""(provider, model, groups that are not to serve)."""
 
 
 @dataclass(slots=True)
 class Waiter:
     ticket: int
     owner: str
+    call: str
+    """The call it is an attempt of, among all owners."""
     lane_id: LaneId
     tokens: int
+    priority: int = 0
+    turn: float = 0.0
+    """Its place among the waiters of a priority, in calls that each owner has had."""
+
+    @property
+    def place(self) -> tuple[int, float, int]:
+        return -self.priority, self.turn, self.ticket
 
 
 class Lane:
     """The waiters of one (provider, model), and which groups are worth trying for them.
 
     A group is ready (try it), asleep (try it at a time), or neither: then an event will make it ready.
+
+    The urgent are served first, and among equals each owner in turn, however many calls one of them has waiting: an
+    owner's next call comes one turn after its last one, and nobody's before the turn that is being served.
     """
 
     def __init__(self, lane_id: LaneId) -> None:
-        self.provider, self.model = lane_id
-        self.waiters: OrderedDict[int, Waiter] = OrderedDict()
+        self.provider, self.model, self.avoided = lane_id
+        self.waiters: dict[int, Waiter] = {}
+        self._queue: list[tuple[int, float, int]] = []
+        self._turn = 0.0
+        self._last_turns: dict[str, float] = {}
         self._ready: list[tuple[float, int, int, str]] = []
         self._asleep: list[tuple[float, int, str]] = []
         self._place: dict[str, int] = {}
@@ -41,16 +55,35 @@ class Lane:
         self._asleep_for_tokens: set[str] = set()
         self._most_tokens_asleep = 0
 
+    def join(self, waiter: Waiter) -> None:
+        waiter.turn = max(self._turn, self._last_turns.get(waiter.owner, -1.0) + 1.0)
+        self._last_turns[waiter.owner] = waiter.turn
+        self.waiters[waiter.ticket] = waiter
+        heapq.heappush(self._queue, waiter.place)
+
+    def leave(self, waiter: Waiter, *, is_served: bool) -> None:
+        del self.waiters[waiter.ticket]
+        if is_served:
+            self._turn = max(self._turn, waiter.turn)
+        if not self.waiters:
+            # Nobody waits: nobody is ahead of anybody.
+            self._queue.clear()
+            self._last_turns.clear()
+            self._turn = 0.0
+
     @property
     def head(self) -> Waiter:
-        return next(iter(self.waiters.values()))
+        """Who is served next; there is one."""
+        while self._queue[0][2] not in self.waiters:
+            heapq.heappop(self._queue)
+        return self.waiters[self._queue[0][2]]
 
     def is_waiting_for_event(self, group_name: str) -> bool:
         return group_name not in self._place
 
     def make_ready(self, group: Group) -> None:
         place = self._place.get(group.id[1])
-        if place is None or place % 2:
+        if group.id[1] not in self.avoided and (place is None or place % 2):
             stamp = next(self._stamps)
             self._place[group.id[1]] = stamp
             heapq.heappush(self._ready, (group.quotas[self.model].rank, group.used_turn, stamp, group.id[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agentos.errors import AgentosError, BudgetReachedError, NoUsableKeyError, QuotaGoneError
+from agentos.errors import AgentosError, BudgetReachedError, NoOtherKeyError, NoUsableKeyError, QuotaGoneError
 from agentos.providers.evidence import Evidence
 
 
@@ -17,6 +17,10 @@ class Ask:
     model: str
     estimated_tokens: int = 0
     estimated_cost_usd: float | None = None
+    call: int = 0
+    """The asker's number for the call: the same in all of its attempts. 0 if it makes only one."""
+    refused_by: tuple[str, ...] = ()
+    """Keys whose accounts would not serve the request: only one of another group tells whether any does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +74,12 @@ class LeaseRefused:
     ticket: int
     exit_code: int
     message: str
+    is_for_want_of_another: bool = False
+    """There is no other key to try with what some have refused."""
 
     def error(self) -> AgentosError:
+        if self.is_for_want_of_another:
+            return NoOtherKeyError(self.message)
         return _REFUSALS.get(self.exit_code, AgentosError)(self.message)
 
 
@@ -89,7 +97,8 @@ class LeaseBroker(Protocol):
     def acquire(self, ask: Ask) -> Lease:
         """Wait, in order, for a key.
 
-        Raises NoUsableKeyError, QuotaGoneError, BudgetReachedError, or CallCancelledError if the process is stopping.
+        Raises NoUsableKeyError, QuotaGoneError, BudgetReachedError, CallCancelledError if the process is stopping, or
+        NoOtherKeyError if the ask is refused by some keys and no other can be tried.
         """
         ...
 

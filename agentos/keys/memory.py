@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.files import lock_of, locked, write_private
+from agentos.keys.pace import DAY_SECONDS
 from agentos.keys.quota import LimitKind
 from agentos.paths import key_limits_path
 
@@ -110,7 +111,7 @@ def _checked(document: Any) -> dict[str, Any]:
 def _check_model(model: Mapping[str, Any]) -> None:
     if "kind" in model and model["kind"] not in {kind.value for kind in LimitKind}:
         raise ValueError("kind")
-    for name in ("until", "changed", "next_daily_probe", "daily_probes_left"):
+    for name in ("until", "changed", "proven", "next_daily_probe", "daily_probes_left"):
         float(model.get(name, 0.0))
     if "kind" in model:
         float(model["until"])
@@ -142,7 +143,7 @@ def _merged_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
     older, newer = sorted((one, other), key=lambda model: model.get("changed", 0.0))
     merged = dict(newer) if newer else dict(older)
     if "kind" in older and "kind" in newer and older["until"] > newer["until"]:
-        merged |= {name: older[name] for name in ("kind", "until", "reason") if name in older}
+        merged |= {name: older[name] for name in ("kind", "until", "reason", "words") if name in older}
     if older.get("never_resets") and "kind" in newer:
         merged["never_resets"] = True
     learned = {tuple(entry[:2]): entry for entry in (*older.get("learned", ()), *newer.get("learned", ()))}
@@ -155,13 +156,20 @@ def _merged_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
     return merged
 
 
+def _has_ended(model: Mapping[str, Any], now: float) -> bool:
+    if model["kind"] == LimitKind.NOT_SERVED.value:
+        # Models and permissions come without a word: what was not there yesterday is asked for again.
+        return bool(model.get("changed", 0.0) <= now - DAY_SECONDS)
+    return bool(model["until"] <= now) and not model.get("never_resets")
+
+
 def _still_true(record: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The record without limits and days that have ended."""
     models = {}
     for name, model in record.get("models", {}).items():
         kept = dict(model)
-        if "kind" in kept and kept["until"] <= now and not kept.get("never_resets"):
-            for gone in ("kind", "until", "reason", "never_resets", "daily_probes_left", "next_daily_probe"):
+        if "kind" in kept and _has_ended(kept, now):
+            for gone in ("kind", "until", "reason", "words", "never_resets", "daily_probes_left", "next_daily_probe"):
                 kept.pop(gone, None)
         if "day" in kept:
             kept["day"] = [entry for entry in kept["day"] if entry[3] > now]

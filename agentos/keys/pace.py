@@ -21,7 +21,26 @@ HISTORY_LENGTH = 10_000
 """Sends remembered for a limit that is learned later."""
 
 WindowKey = tuple[str, float]
-"""('requests' or 'tokens', window seconds)."""
+"""(what is counted, as in LearnedLimit; window seconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What one call counts: estimated before it goes, known afterwards."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def counted(self, what: str) -> int:
+        match what:
+            case "requests":
+                return 1
+            case "input_tokens":
+                return self.input_tokens
+            case "output_tokens":
+                return self.output_tokens
+            case _:
+                return self.input_tokens + self.output_tokens
 
 
 @dataclass(slots=True)
@@ -52,10 +71,10 @@ class _Window:
     def lasts_a_day(self) -> bool:
         return self.seconds >= DAY_SECONDS
 
-    def charge_send(self, sent: float, tokens: int, day_ends: float) -> _Charge:
+    def charge_send(self, sent: float, size: Size, day_ends: float) -> _Charge:
         """Count a send. Calls travel for varying times, so a little is added to the window."""
         expires = day_ends if self.lasts_a_day else sent + self.seconds + min(0.25, 0.02 * self.seconds)
-        return self.charge(expires, tokens if self.what == "tokens" else 1)
+        return self.charge(expires, size.counted(self.what))
 
     def charge(self, expires: float, amount: int) -> _Charge:
         entry = _Charge(expires, amount)
@@ -90,10 +109,18 @@ class _Window:
 
 
 @dataclass(slots=True)
-class Receipt:
-    """What one send was counted as, to be corrected by its real token count."""
+class Sent:
+    """A call that went, with what it counts as far as is known."""
 
-    history_entry: list[float]
+    at: float
+    size: Size
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What one send was counted as, to be corrected by its real token counts."""
+
+    sent: Sent
     token_charges: list[tuple[_Window, _Charge]] = field(default_factory=list)
 
 
@@ -102,7 +129,9 @@ class Pace:
 
     def __init__(self) -> None:
         self._windows: dict[WindowKey, _Window] = {}
-        self._history: deque[list[float]] = deque(maxlen=HISTORY_LENGTH)
+        self._history: deque[Sent] = deque(maxlen=HISTORY_LENGTH)
+        self._usual_output = 0.0
+        """Tokens of an answer, by the latest ones: nobody knows before the call."""
         self._is_smoothed = False
         self._last_send = -math.inf
         self._hold_until = -math.inf
@@ -110,34 +139,36 @@ class Pace:
     def opening(self, now: float, tokens: int) -> float:
         """When the next call of so many tokens fits; `now` if it fits at once."""
         opening = max(now, self._hold_until)
+        size = self._estimated(tokens)
         for window in self._windows.values():
-            opening = max(opening, window.opening(now, tokens if window.what == "tokens" else 1))
+            opening = max(opening, window.opening(now, size.counted(window.what)))
             if self._is_smoothed and window.what == "requests" and window.limit and not window.lasts_a_day:
                 opening = max(opening, self._last_send + window.seconds / window.limit)
         return opening
 
     def depends_on_tokens(self) -> bool:
         """Whether a smaller call might fit sooner."""
-        return any(window.what == "tokens" and window.limit is not None for window in self._windows.values())
+        return any(window.what != "requests" and window.limit is not None for window in self._windows.values())
 
     def record_send(self, now: float, tokens: int, day_ends: float) -> Receipt:
         """Count a call that goes now."""
         self._last_send = now
-        receipt = Receipt([now, tokens])
-        while self._history and self._history[0][0] < now - HISTORY_SECONDS:
+        receipt = Receipt(Sent(now, self._estimated(tokens)))
+        while self._history and self._history[0].at < now - HISTORY_SECONDS:
             self._history.popleft()
-        self._history.append(receipt.history_entry)
+        self._history.append(receipt.sent)
         for window in self._windows.values():
-            charge = window.charge_send(now, tokens, day_ends)
-            if window.what == "tokens":
+            charge = window.charge_send(now, receipt.sent.size, day_ends)
+            if window.what != "requests":
                 receipt.token_charges.append((window, charge))
         return receipt
 
-    def settle(self, receipt: Receipt, tokens: int) -> None:
+    def settle(self, receipt: Receipt, used: Size) -> None:
         """Replace the estimate of a call by the tokens it used."""
-        receipt.history_entry[1] = tokens
+        receipt.sent.size = used
+        self._usual_output += (used.output_tokens - self._usual_output) / 8
         for window, charge in receipt.token_charges:
-            window.correct(charge, tokens)
+            window.correct(charge, used.counted(window.what))
 
     def note_refusal(self, now: float) -> None:
         """A throttle came. If it came within the known limit, the provider takes no bursts: space the calls."""
@@ -158,7 +189,7 @@ class Pace:
             self._window((limit.what, limit.window_seconds), day_ends).learned = limit.value
             if limit.remaining == 0 and limit.resets_in_seconds is not None:
                 # The reset is when all of it is back; one call's worth is back much sooner.
-                pause = min(max(limit.resets_in_seconds, 0.0), limit.window_seconds) / limit.value
+                pause = max(limit.resets_in_seconds, 0.0) / limit.value
                 self._hold_until = max(self._hold_until, now + pause)
 
     def export(self, skew: float) -> dict[str, Any]:
@@ -187,6 +218,9 @@ class Pace:
         window = self._windows.get(key)
         if window is None:
             window = self._windows[key] = _Window(*key)
-            for sent, tokens in self._history:
-                window.charge_send(sent, int(tokens), day_ends)
+            for sent in self._history:
+                window.charge_send(sent.at, sent.size, day_ends)
         return window
+
+    def _estimated(self, tokens: int) -> Size:
+        return Size(tokens, round(self._usual_output))

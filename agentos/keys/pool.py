@@ -8,16 +8,17 @@ import math
 import random
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from agentos.keys.groups import Group, KeySpec, PooledKey
 from agentos.keys.lanes import Lane, LaneId, Waiter
-from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt
+from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt, Sent, Size
 from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
 from agentos.providers.evidence import (
     Abandoned,
     Evidence,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -29,6 +30,11 @@ from agentos.providers.evidence import (
 
 OVERLOAD_BASE_SECONDS = 1.0
 OVERLOAD_CAP_SECONDS = 60.0
+OVERLOAD_WITNESSES = 8
+OVERLOAD_MEMORY_SECONDS = 120.0
+"""How many of the latest calls, and how far back, count for whether a provider is overloaded."""
+DOUBT_SECONDS = 600.0
+"""How long a group that refused a model is not asked again by a call that another group has refused."""
 CLOCK_JUMP_SECONDS = 1.0
 """A clock that is further back than this was set back; less is threads reading it out of order."""
 PAUSE_WORTH_TELLING_SECONDS = 5.0
@@ -70,6 +76,8 @@ class NoneValid:
     """No key can serve however long one waits. `names` are the provider's keys, none if it has none."""
 
     names: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    """What the provider said of money, if that is why."""
 
 
 Exhaustion = AllInUse | AllLimited | NoneValid
@@ -98,6 +106,24 @@ class _Pause:
     until: float = 0.0
     strikes: int = 0
     fence: int = -1
+    latest: OrderedDict[str, tuple[float, bool]] = field(default_factory=OrderedDict)
+    """The latest calls: when they were answered, and whether with an overload."""
+
+    def note(self, now: float, call: str, *, is_overload: bool) -> None:
+        self.latest.pop(call, None)
+        self.latest[call] = (now, is_overload)
+        while len(self.latest) > OVERLOAD_WITNESSES or self._oldest < now - OVERLOAD_MEMORY_SECONDS:
+            self.latest.popitem(last=False)
+
+    @property
+    def _oldest(self) -> float:
+        return next(iter(self.latest.values()))[0]
+
+    @property
+    def is_believed(self) -> bool:
+        """One request may fail for itself however often it is sent; several, and most of the latest, do not."""
+        overloads = sum(is_overload for _, is_overload in self.latest.values())
+        return overloads >= 2 and 2 * overloads >= len(self.latest)
 
 
 @dataclass(slots=True)
@@ -110,6 +136,9 @@ class _Granted:
     owner: str
     model: str
     receipt: Receipt
+    call: str = ""
+    avoided: frozenset[str] = frozenset()
+    """Groups that would not serve this call."""
 
     @property
     def quota(self) -> Quota:
@@ -144,15 +173,32 @@ class KeyPool:
         for spec in specs:
             self._attach(spec)
 
-    def request(self, now: float, *, owner: str, provider: str, model: str, estimated_tokens: int = 0) -> int:
-        """Join the queue of (provider, model). Returns the ticket that a later grant names."""
-        self._advance(now)
-        lane = self._lane((provider, model))
-        waiter = Waiter(next(self._tickets), owner, (provider, model), max(estimated_tokens, 0))
-        lane.waiters[waiter.ticket] = waiter
-        self._waiting[provider, model] = lane
-        self._waiters[waiter.ticket] = waiter
-        return waiter.ticket
+    def request(
+        self,
+        now: float,
+        *,
+        owner: str,
+        provider: str,
+        model: str,
+        estimated_tokens: int = 0,
+        priority: int = 0,
+        call: int = 0,
+        elsewhere_than: Iterable[str] = (),
+    ) -> int:
+        """Join the queue of (provider, model). Returns the ticket that a later grant names.
+
+        `call` is the owner's number for all attempts at one call. No group of a key in `elsewhere_than` serves it.
+        """
+        time = self._advance(now)
+        lane_id = (provider, model, self._avoided(time, provider, model, elsewhere_than))
+        ticket = next(self._tickets)
+        name = f"{owner}/{call or ticket}"
+        waiter = Waiter(ticket, owner, name, lane_id, max(estimated_tokens, 0), priority)
+        lane = self._lane(lane_id)
+        lane.join(waiter)
+        self._waiting[lane_id] = lane
+        self._waiters[ticket] = waiter
+        return ticket
 
     def cancel(self, now: float, ticket: int) -> None:
         """Leave the queue. A ticket already granted or unknown is no error."""
@@ -165,22 +211,17 @@ class KeyPool:
         """Give out what can be given now: each queue in order, the longest waiting head first for a shared key."""
         time = self._advance(now)
         soon = time + CLOCK_GRAIN_SECONDS
-        heads = [
-            (lane.head.ticket, lane_id)
-            for lane_id, lane in self._waiting.items()
-            if self._lane_opening(time, lane) <= soon
-        ]
+        heads = [_claim(lane) for lane in self._waiting.values() if self._lane_opening(time, lane) <= soon]
         heapq.heapify(heads)
         granted = []
         while heads:
-            _, lane_id = heapq.heappop(heads)
-            lane = self._lanes[lane_id]
+            lane = self._lanes[heapq.heappop(heads)[-1]]
             grant = self._serve_head(time, lane)
             if grant is None:
                 continue
             granted.append(grant)
             if lane.waiters:
-                heapq.heappush(heads, (lane.head.ticket, lane_id))
+                heapq.heappush(heads, _claim(lane))
         return granted
 
     def release(self, now: float, key_name: str, fence: int, evidence: Evidence) -> bool:
@@ -196,8 +237,8 @@ class KeyPool:
         self._end_lease(lease)
         self._apply_evidence(time, lease, evidence)
         if lease.quota.rank != rank:
-            provider, group_name = lease.group.id
-            self._lanes[provider, lease.model].forget_place(group_name)
+            for lane in self._lanes_of(lease.group.id[0], lease.model):
+                lane.forget_place(lease.group.id[1])
         self._ready_groups_of(lease)
         return True
 
@@ -207,9 +248,8 @@ class KeyPool:
         key = self._keys[key_name]
         group = self._group_of(key)
         self._quota(group, model)
-        self._apply_evidence(
-            time, _Granted(key, group, self._newest_fence + 1, "", model, Receipt([time, 0.0])), evidence
-        )
+        receipt = Receipt(Sent(time, Size()))
+        self._apply_evidence(time, _Granted(key, group, self._newest_fence + 1, "", model, receipt), evidence)
         if isinstance(evidence, Succeeded):
             self._lift(time, key, only_for_good=False)
 
@@ -237,6 +277,7 @@ class KeyPool:
             self._keys[name].order = order
             if name in changed_secrets:
                 self._keys[name].secret_fence = self._newest_fence
+                self._keys[name].is_proven = False
             if is_new or name in changed_secrets:
                 self._lift(time, self._keys[name], only_for_good=True)
         for name in [name for name, key in self._keys.items() if key.is_removed and not key.in_use]:
@@ -249,16 +290,19 @@ class KeyPool:
         earliest = min(openings, default=math.inf)
         return None if math.isinf(earliest) else max(earliest, time) - self._skew
 
-    def exhaustion(self, now: float, provider: str, model: str) -> Exhaustion | None:
+    def exhaustion(
+        self, now: float, provider: str, model: str, elsewhere_than: Iterable[str] = ()
+    ) -> Exhaustion | None:
         """Why a call would have to wait; None if it can go now or after a moment's pacing."""
         time = self._advance(now)
+        avoided = self._avoided(time, provider, model, elsewhere_than)
         serving = [
             (group, quota)
             for group, quota in self._quotas(provider, model)
-            if group.has_valid_key and not (quota and quota.never_resets)
+            if group.has_valid_key and not (quota and quota.never_resets) and group.id[1] not in avoided
         ]
         if not serving:
-            return NoneValid(tuple(key.spec.name for key in self._current_keys() if key.spec.provider == provider))
+            return self._none_valid(provider, model)
         pause_ends = self._pauses[provider].until if provider in self._pauses else 0.0
         limits_end = math.inf
         busy: list[Group] = []
@@ -275,6 +319,11 @@ class KeyPool:
         if not busy:
             return AllLimited(limits_end - self._skew)
         return AllInUse(_valid_names(busy), _valid_names(limited), limits_end - self._skew if limited else None)
+
+    def _none_valid(self, provider: str, model: str) -> NoneValid:
+        names = tuple(key.spec.name for key in self._current_keys() if key.spec.provider == provider)
+        said = dict.fromkeys(quota.words for _, quota in self._quotas(provider, model) if quota and quota.words)
+        return NoneValid(names, tuple(said))
 
     def usable_slots(self, now: float, provider: str, model: str) -> int:
         """How many calls the keys can carry at once: all of an open group, one of a group that is reopening."""
@@ -299,6 +348,8 @@ class KeyPool:
             group = self._group_of(key)
             models = {model: quota.export(self._skew) for model, quota in group.quotas.items()}
             record: dict[str, Any] = {"models": {model: known for model, known in models.items() if known}}
+            if key.is_proven:
+                record["proven"] = True
             if key.rejection is not None:
                 record["rejected"] = key.rejection
             if key.last_used is not None:
@@ -316,6 +367,7 @@ class KeyPool:
                 continue
             if record.get("rejected") is not None:
                 key.rejection = str(record["rejected"])
+            key.is_proven = key.is_proven or bool(record.get("proven"))
             if key.last_used is None and record.get("last_used") is not None:
                 key.last_used = min(float(record["last_used"]) + self._skew, time)
             group = self._group_of(key)
@@ -357,6 +409,17 @@ class KeyPool:
         for group in self._groups.get(provider, {}).values():
             yield group, group.quotas.get(model)
 
+    def _avoided(self, time: float, provider: str, model: str, refused_by: Iterable[str]) -> frozenset[str]:
+        """Groups that a call need not try which these keys have refused: their own, and others in the same doubt."""
+        names = {self._keys[name].spec.group for name in refused_by if name in self._keys}
+        if names:
+            names |= {
+                group.id[1]
+                for group, quota in self._quotas(provider, model)
+                if quota and quota.doubted_at is not None and quota.doubted_at > time - DOUBT_SECONDS
+            }
+        return frozenset(names)
+
     def _lane(self, lane_id: LaneId) -> Lane:
         lane = self._lanes.get(lane_id)
         if lane is None:
@@ -389,7 +452,7 @@ class KeyPool:
 
     def _lease(self, time: float, lane: Lane, group: Group, key: PooledKey) -> Grant:
         waiter = lane.head
-        self._remove_waiter(waiter)
+        self._remove_waiter(waiter, is_served=True)
         self._newest_fence += 1
         self._turn += 1
         fence = self._newest_fence
@@ -399,7 +462,9 @@ class KeyPool:
         key.used_turn = group.used_turn = self._turn
         quota = group.quotas[lane.model]
         receipt = quota.record_send(time, fence, waiter.tokens, self._day_end(lane.provider))
-        self._leases[fence] = _Granted(key, group, fence, waiter.owner, lane.model, receipt)
+        self._leases[fence] = _Granted(
+            key, group, fence, waiter.owner, lane.model, receipt, waiter.call, lane.avoided
+        )
         return Grant(
             ticket=waiter.ticket,
             owner=waiter.owner,
@@ -409,12 +474,19 @@ class KeyPool:
             model=lane.model,
         )
 
-    def _remove_waiter(self, waiter: Waiter) -> None:
+    def _remove_waiter(self, waiter: Waiter, *, is_served: bool = False) -> None:
         lane = self._lanes[waiter.lane_id]
-        del lane.waiters[waiter.ticket]
+        lane.leave(waiter, is_served=is_served)
         del self._waiters[waiter.ticket]
-        if not lane.waiters:
-            del self._waiting[waiter.lane_id]
+        if lane.waiters:
+            return
+        del self._waiting[waiter.lane_id]
+        if lane.avoided:
+            del self._lanes[waiter.lane_id]
+            self._provider_lanes[lane.provider].remove(lane)
+
+    def _lanes_of(self, provider: str, model: str) -> list[Lane]:
+        return [lane for lane in self._provider_lanes.get(provider, ()) if lane.model == model]
 
     def _end_lease(self, lease: _Granted) -> None:
         del self._leases[lease.fence]
@@ -455,32 +527,51 @@ class KeyPool:
         quota, fence, provider = lease.quota, lease.fence, lease.key.spec.provider
         match evidence:
             case Succeeded(usage=usage, limits=limits):
-                used = usage.input_tokens + usage.output_tokens
-                if used:  # Not every endpoint tells; then the estimate stays.
+                used = Size(usage.input_tokens, usage.output_tokens)
+                if used != Size():  # Not every endpoint tells; then the estimate stays.
                     quota.pace.settle(lease.receipt, used)
                 quota.pace.learn(time, limits, self._day_end(provider))
-                quota.is_proven = True
+                lease.key.is_proven = True
+                quota.prove(time)
                 quota.finish_probe(time, fence, succeeded=True)
-                self._end_overload(fence, provider)
+                self._end_overload(time, lease)
+                self._deny_elsewhere(time, lease)
             case RateLimited(limits=limits):
                 quota.pace.learn(time, limits, self._day_end(provider))
+                lease.key.is_proven = True
                 quota.limit_rate(time, fence, self._newest_fence, evidence, self._rng)
             case QuotaSpent():
+                lease.key.is_proven = True
                 quota.spend(time, fence, self._newest_fence, evidence, self._day_end(provider))
             case Rejected(reason=reason):
                 if fence > lease.key.secret_fence:
                     lease.key.rejection = reason
                 quota.finish_probe(time, fence, succeeded=False)
+            case NotServed():
+                quota.doubt_model(time, evidence)
+                quota.finish_probe(time, fence, succeeded=False)
             case Overloaded():
-                self._pause_provider(time, fence, provider, evidence)
+                self._pause_provider(time, lease, evidence)
                 quota.finish_probe(time, fence, succeeded=False)
             case TransportFailed() | RequestFailed() | Abandoned():
                 quota.finish_probe(time, fence, succeeded=False)
             case _:
                 assert_never(evidence)
 
-    def _pause_provider(self, time: float, fence: int, provider: str, said: Overloaded) -> None:
-        pause = self._pauses[provider]
+    def _deny_elsewhere(self, time: float, lease: _Granted) -> None:
+        """What one group has just done, those that refused it cannot do."""
+        groups = self._groups.get(lease.group.id[0], {})
+        for name in lease.avoided:
+            quota = groups[name].quotas.get(lease.model) if name in groups else None
+            if quota is not None and quota.doubted_at is not None:
+                quota.deny_model(time, lease.fence)
+
+    def _pause_provider(self, time: float, lease: _Granted, said: Overloaded) -> None:
+        """Overload is believed when several calls say so. A request that fails alone is its caller's to try again."""
+        pause, fence = self._pauses[lease.key.spec.provider], lease.fence
+        pause.note(time, lease.call, is_overload=True)
+        if not pause.is_believed:
+            return
         if fence > pause.fence:
             pause.fence = self._newest_fence
             pause.strikes += 1
@@ -488,10 +579,11 @@ class KeyPool:
         wait = max(clean_delay(said.retry_after_seconds) or 0.0, backoff)
         pause.until = max(pause.until, time + wait + self._rng.uniform(0.0, 0.25 * backoff))
 
-    def _end_overload(self, fence: int, provider: str) -> None:
+    def _end_overload(self, time: float, lease: _Granted) -> None:
         """A call that began after the pause went well: the next overload starts small again."""
-        pause = self._pauses.get(provider)
-        if pause is not None and fence > pause.fence:
+        pause = self._pauses[lease.key.spec.provider]
+        pause.note(time, lease.call, is_overload=False)
+        if lease.fence > pause.fence:
             pause.strikes = 0
 
     def _closed_until(self, time: float, quota: Quota | None) -> float:
@@ -561,6 +653,12 @@ class KeyPool:
             last_used=None if key.last_used is None else key.last_used - self._skew,
             reason=reason,
         )
+
+
+def _claim(lane: Lane) -> tuple[int, int, LaneId]:
+    """What decides between queues that want the same key: urgency, then who has waited longest."""
+    head = lane.head
+    return -head.priority, head.ticket, head.lane_id
 
 
 def _valid_names(groups: Iterable[Group]) -> tuple[str, ...]:

@@ -12,13 +12,16 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Pace, Receipt
-from agentos.providers.evidence import KEY_STATES, QuotaSpent, RateLimited
+from agentos.providers.evidence import KEY_STATES, NotServed, QuotaSpent, RateLimited
 from agentos.providers.registry import providers
 
 BACKOFF_BASE_SECONDS = 2.0
 BACKOFF_CAP_SECONDS = 300.0
 LONGEST_LIMIT_SECONDS = 40 * DAY_SECONDS
 """A monthly spend limit is the longest wait a provider means; more is a broken number."""
+
+PROOF_SECONDS = DAY_SECONDS
+"""How long a call that went well speaks for a key: a day may end what it had."""
 
 DAILY_PROBES = 3
 FIRST_DAILY_PROBE_SECONDS = 3_600.0
@@ -29,6 +32,7 @@ class LimitKind(Enum):
 
     RATE = KEY_STATES[RateLimited].name
     QUOTA = KEY_STATES[QuotaSpent].name
+    NOT_SERVED = KEY_STATES[NotServed].name
 
 
 @lru_cache(maxsize=8)
@@ -66,13 +70,18 @@ class Quota:
         self.until = 0.0
         self.kind: LimitKind | None = None
         self.reason = ""
+        self.words = ""
+        """What the provider said about it."""
         self.never_resets = False
         self.is_reopening = False
         """A limit was hit and no call has succeeded since: one probe at a time."""
         self.probe_fence: int | None = None
         self.last_limited = -math.inf
-        self.is_proven = False
-        """A call has shown it open or closed in this run."""
+        self.proven_at: float | None = None
+        """When a call last showed that it serves."""
+        self.doubted_at: float | None = None
+        """When a call was last told that the account does not have what it asks for, and none has succeeded since."""
+        self.doubt = ""
         self.changed: float | None = None
         """When the provider last showed this quota open or closed."""
         self._calls_under_way = 0
@@ -83,11 +92,18 @@ class Quota:
 
     @property
     def rank(self) -> float:
-        """Smaller is tried first: the least recently limited, and last one whose very first call is under way.
+        """Smaller is tried first: the least recently limited.
 
-        It may be spent, and a second call would then be wasted too.
+        Last comes one that may not have the model at all, or whose very first call is under way: it may be spent, and
+        a second call would then be wasted too.
         """
-        return self.last_limited if self.is_proven or not self._calls_under_way else math.inf
+        is_known = self.proven_at is not None or self.changed is not None
+        is_tried_out = self._calls_under_way > 0 and not is_known
+        return math.inf if is_tried_out or self.doubted_at is not None else self.last_limited
+
+    def prove(self, now: float) -> None:
+        """A call went well."""
+        self.proven_at, self.doubted_at, self.doubt = now, None, ""
 
     def is_limited(self, now: float) -> bool:
         """Closed by the provider's word, for now or for good."""
@@ -141,7 +157,7 @@ class Quota:
         self._limit_fence = max(self._limit_fence, newest_fence)
         if self.kind is not LimitKind.QUOTA or self.until <= now + CLOCK_GRAIN_SECONDS:
             self._daily_probes_left = DAILY_PROBES
-        self.kind, self.reason = LimitKind.QUOTA, said.reason
+        self.kind, self.reason, self.words = LimitKind.QUOTA, said.reason, said.words
         if said.never_resets:
             self.never_resets = True
             self._close(now, fence, self.until)
@@ -149,6 +165,15 @@ class Quota:
         delay = clean_delay(said.resets_in_seconds)
         self._close(now, fence, day_ends if delay is None else now + delay)
         self._plan_daily_probe(now)
+
+    def doubt_model(self, now: float, said: NotServed) -> None:
+        """The account may not have this model. What another group's key is told will show."""
+        self.doubted_at, self.doubt = now, said.reason
+
+    def deny_model(self, now: float, fence: int) -> None:
+        """Another group has just served what this one would not: it is without this model until the user acts."""
+        self.kind, self.reason, self.never_resets = LimitKind.NOT_SERVED, self.doubt, True
+        self._close(now, fence, self.until)
 
     def finish_probe(self, now: float, fence: int, *, succeeded: bool) -> None:
         """The probe came back: success opens unless a limit was told since, anything else lets the next probe go."""
@@ -160,7 +185,8 @@ class Quota:
 
     def reopen(self, now: float) -> None:
         """Open as if never limited; the pace stays."""
-        self.until, self.kind, self.reason = 0.0, None, ""
+        self.until, self.kind, self.reason, self.words = 0.0, None, "", ""
+        self.doubted_at, self.doubt = None, ""
         self.never_resets = self.is_reopening = False
         self._strikes = 0
         self._next_daily_probe, self._daily_probes_left = math.inf, 0
@@ -169,10 +195,13 @@ class Quota:
     def export(self, skew: float) -> dict[str, Any]:
         """Plain data in wall-clock time; empty if there is nothing to remember."""
         record = self.pace.export(skew)
+        if self.proven_at is not None:
+            record["proven"] = self.proven_at - skew
         if self.changed is not None:
             record["changed"] = self.changed - skew
         if self.is_reopening and self.kind is not None:
             record |= {"kind": self.kind.value, "until": self.until - skew, "reason": self.reason}
+            record |= {"words": self.words} if self.words else {}
             record |= {"never_resets": self.never_resets, "daily_probes_left": self._daily_probes_left}
             if math.isfinite(self._next_daily_probe):
                 record["next_daily_probe"] = self._next_daily_probe - skew
@@ -181,6 +210,9 @@ class Quota:
     def restore(self, now: float, skew: float, record: Mapping[str, Any], day_ends: float) -> None:
         """Take what an earlier run knew: only ever closes longer. A limit that has ended is not restored."""
         self.pace.restore(now, skew, record, day_ends)
+        proven_at = float(record.get("proven", -math.inf)) + skew
+        if self.proven_at is None and now - PROOF_SECONDS < proven_at:
+            self.proven_at = min(proven_at, now)
         if "kind" not in record:
             return
         until = float(record["until"]) + skew
@@ -189,6 +221,7 @@ class Quota:
             return
         if until >= self.until or never_resets:
             self.kind, self.reason = LimitKind(record["kind"]), str(record.get("reason", ""))
+            self.words = str(record.get("words", ""))
             self._daily_probes_left = int(record.get("daily_probes_left", 0))
             self._next_daily_probe = float(record.get("next_daily_probe", math.inf)) + skew
         self.until = max(self.until, until)
@@ -199,7 +232,7 @@ class Quota:
 
     def _close(self, now: float, fence: int, deadline: float) -> None:
         self.until = max(self.until, deadline)
-        self.is_reopening = self.is_proven = True
+        self.is_reopening = True
         self.last_limited = self.changed = now
         if self.probe_fence == fence:
             self.probe_fence = None

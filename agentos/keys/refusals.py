@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agentos.clock import local_second
-from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError
+from agentos.errors import BudgetReachedError, NoOtherKeyError, NoUsableKeyError, QuotaGoneError
 from agentos.hints import Hint
 from agentos.keys.budget import Budget
 from agentos.keys.leases import Ask
@@ -21,16 +21,22 @@ class Patience:
     """As the user knows it: `--max-wait 20s`."""
 
 
-def no_key(ask: Ask, names: tuple[str, ...]) -> NoUsableKeyError:
-    """`names` are the provider's keys, none of which can serve."""
+def no_key(ask: Ask, names: tuple[str, ...], words: tuple[str, ...] = ()) -> NoUsableKeyError:
+    """`names` are the provider's keys, none of which can serve; `words` what it said of money."""
     model = f"{ask.provider}:{ask.model}"
     if not names:
         return NoUsableKeyError(
             f"No key for {model}. Add one: `{Hint.ADD_KEY.line(provider=ask.provider)}`, or choose another model."
         )
+    said = "".join(f' {ask.provider} says: "{each}"' for each in words)
     return NoUsableKeyError(
-        f"No usable key for {model}: {', '.join(names)} rejected or without quota. See `{Hint.CHECK_KEYS.line()}`."
+        f"No usable key for {model}: {', '.join(names)} rejected or without quota.{said} "
+        f"See `{Hint.CHECK_KEYS.line()}`."
     )
+
+
+def no_other_key(ask: Ask) -> NoOtherKeyError:
+    return NoOtherKeyError(f"No other key for {ask.provider}:{ask.model} can be tried now.")
 
 
 def no_money(ask: Ask, budget: Budget) -> BudgetReachedError:

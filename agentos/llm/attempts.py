@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from agentos.errors import NoOtherKeyError
 from agentos.keys.leases import Ask, Lease, LeaseBroker
 from agentos.llm import pricing
 from agentos.llm.broker import current_broker
@@ -13,7 +15,15 @@ from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import Failures, GiveUp, RetryPolicy, TryAgain, after_failure
 from agentos.llm.types import Attempted, Completion, Request
-from agentos.providers.evidence import Abandoned, Evidence, QuotaSpent, Rejected, RequestFailed, TransportFailed
+from agentos.providers.evidence import (
+    Abandoned,
+    Evidence,
+    NotServed,
+    QuotaSpent,
+    Rejected,
+    RequestFailed,
+    TransportFailed,
+)
 from agentos.text.words import one_line
 
 Attempt = Callable[[Lease], Attempted]
@@ -23,21 +33,31 @@ Attempt = Callable[[Lease], Attempted]
 _USUAL_OUTPUT_TOKENS = 4096
 
 retry_policy = RetryPolicy()
+_calls = itertools.count(1)
 
 
 def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> Completion:
     """An answer, however many keys and attempts it takes.
 
     Limits and rejected keys are the broker's to route around; it raises when no key can help. A busy or silent
-    provider is tried a bounded number of times. Each lease is released exactly once, whatever happens.
+    provider is tried a bounded number of times. What one account will not serve is tried with another's key before
+    it is the request's fault. Each lease is released exactly once, whatever happens.
     """
     broker = current_broker()
     failures = Failures()
+    ask = _ask(request)
+    unserved: Attempted | None = None
     while True:
         cancellation.check()
-        attempted = _attempt_with_lease(broker, request, attempt, cancellation)
+        try:
+            lease = broker.acquire(ask)
+        except NoOtherKeyError as error:
+            raise (_error(request, unserved, 1) if unserved else error) from None
+        attempted = _attempt_with_lease(broker, lease, attempt, cancellation)
         if attempted.completion is not None:
             return attempted.completion
+        if isinstance(attempted.evidence, NotServed):
+            unserved, ask = attempted, replace(ask, refused_by=(*ask.refused_by, lease.key_name))
         match after_failure(attempted, failures, retry_policy, random.random()):
             case TryAgain(delay_seconds=delay_seconds, failures=failures):
                 cancellation.wait(delay_seconds)
@@ -45,31 +65,34 @@ def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> 
                 raise _error(request, attempted, attempts)
 
 
-def _attempt_with_lease(
-    broker: LeaseBroker, request: Request, attempt: Attempt, cancellation: Cancellation
-) -> Attempted:
-    lease = _acquire(broker, request)
+def _attempt_with_lease(broker: LeaseBroker, lease: Lease, attempt: Attempt, cancellation: Cancellation) -> Attempted:
     evidence: Evidence = Abandoned()
     try:
         cancellation.check()
-        attempted = _without_secret(attempt(lease), lease.secret)
+        attempted = _quotable(_without_secret(attempt(lease), lease.secret))
         evidence = attempted.evidence
         return attempted
     finally:
         broker.release(lease, evidence)
 
 
-def _acquire(broker: LeaseBroker, request: Request) -> Lease:
+def _ask(request: Request) -> Ask:
     input_tokens = pricing.estimate_tokens(request.text)
     output_tokens = request.max_output_tokens or _USUAL_OUTPUT_TOKENS
-    return broker.acquire(
-        Ask(
-            provider=request.model.provider,
-            model=request.model.model,
-            estimated_tokens=input_tokens,
-            estimated_cost_usd=pricing.cost_usd(request.model, input_tokens, output_tokens),
-        )
+    return Ask(
+        provider=request.model.provider,
+        model=request.model.model,
+        estimated_tokens=input_tokens,
+        estimated_cost_usd=pricing.cost_usd(request.model, input_tokens, output_tokens),
+        call=next(_calls),
     )
+
+
+def _quotable(attempted: Attempted) -> Attempted:
+    """What is said of money is worth repeating when no key is left. Of keys nothing is: it may hold parts of one."""
+    if isinstance(attempted.evidence, QuotaSpent):
+        return replace(attempted, evidence=replace(attempted.evidence, words=_reason(attempted.detail)))
+    return attempted
 
 
 def _without_secret(attempted: Attempted, secret: str) -> Attempted:
@@ -77,7 +100,7 @@ def _without_secret(attempted: Attempted, secret: str) -> Attempted:
     evidence = attempted.evidence
     if not secret:
         return attempted
-    if isinstance(evidence, QuotaSpent | Rejected | TransportFailed | RequestFailed):
+    if isinstance(evidence, QuotaSpent | Rejected | NotServed | TransportFailed | RequestFailed):
         evidence = replace(evidence, reason=evidence.reason.replace(secret, "[key]"))
     return replace(attempted, evidence=evidence, detail=attempted.detail.replace(secret, "[key]"))
 
@@ -85,7 +108,7 @@ def _without_secret(attempted: Attempted, secret: str) -> Attempted:
 def _error(request: Request, attempted: Attempted, attempts: int) -> ModelRequestError | ProviderUnavailableError:
     model = request.model
     match attempted.evidence:
-        case RequestFailed(status=status, reason=reason):
+        case RequestFailed(status=status, reason=reason) | NotServed(status=status, reason=reason):
             answered = f" with status {status}" if status is not None else ""
             why = _reason(attempted.detail or reason) or "no reason given"
             return ModelRequestError(f"{model} refused the request{answered}: {why}.")

@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from agentos.errors import UsageError
 from agentos.keys.faults import simulates_429
 from agentos.providers.answers import StreamWatch, answer_fault
 from agentos.providers.evidence import Evidence, TransportFailed
@@ -38,6 +40,8 @@ class Exchange:
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     error_body: bytes = b""
+    address: str = ""
+    """Where it went: host and port."""
     fault: Evidence | None = None
     """Why a reply with a good status is no answer, whatever the SDK made of it."""
 
@@ -52,6 +56,7 @@ class KeyedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         exchange = current_exchange.get()
+        exchange.address = request.url.netloc.decode("ascii", errors="replace")
         simulated = self._simulated_answer(exchange.provider, request)
         # A redirect would carry the key to another host.
         options["follow_redirects"] = False
@@ -165,7 +170,21 @@ def _with_key(request: httpx2.Request, secret: str) -> httpx2.Request:
 @cache
 def ssl_context() -> ssl.SSLContext:
     """Reading the certificates takes tens of milliseconds: once, before workers are forked."""
-    return httpx2.create_ssl_context()
+    return new_ssl_context()
+
+
+def new_ssl_context() -> ssl.SSLContext:
+    """With the certificates that the environment names, else the system's."""
+    environ = environment()
+    bundle = environ.get("REQUESTS_CA_BUNDLE", "")
+    if not bundle or environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR"):
+        return httpx2.create_ssl_context()
+    # Users behind a company's proxy have set it for other tools.
+    is_folder = Path(bundle).is_dir()
+    try:
+        return ssl.create_default_context(capath=bundle if is_folder else None, cafile=None if is_folder else bundle)
+    except OSError as error:
+        raise UsageError(f"REQUESTS_CA_BUNDLE={bundle}: {error.strerror or error}. Correct or unset it.") from None
 
 
 def new_client() -> KeyedClient:

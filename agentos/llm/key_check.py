@@ -21,6 +21,7 @@ from agentos.providers.evidence import (
     KEY_STATES,
     Abandoned,
     Evidence,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -123,7 +124,7 @@ def is_usable(evidence: Evidence) -> bool:
     match evidence:
         case QuotaSpent(never_resets=never_resets):
             return not never_resets
-        case RequestFailed(status=status):
+        case RequestFailed(status=status) | NotServed(status=status):
             return status is not None
         case _:
             return isinstance(evidence, Succeeded | RateLimited)
@@ -142,7 +143,7 @@ def result_and_note(evidence: Evidence) -> tuple[str, str]:
             return KEY_STATES[Rejected].name, reason
         case RequestFailed(status=None, reason=reason):
             return "unknown", reason
-        case RequestFailed(status=status):
+        case RequestFailed(status=status) | NotServed(status=status):
             # The key was let in; what is wrong is the request, most often a model this account does not have.
             return "valid", f"though the call failed with status {status}: try --model"
         case Overloaded():

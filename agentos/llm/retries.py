@@ -8,6 +8,7 @@ from typing import assert_never
 from agentos.llm.types import Attempted
 from agentos.providers.evidence import (
     Abandoned,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -55,7 +56,7 @@ class GiveUp:
 def after_failure(attempted: Attempted, failures: Failures, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
     """What follows an attempt without an answer. `jitter` is a random number from 0 to 1."""
     match attempted.evidence:
-        case RateLimited() | QuotaSpent() | Rejected():
+        case RateLimited() | QuotaSpent() | Rejected() | NotServed():
             # The pool knows which keys are left, and waits or refuses.
             return TryAgain(0.0, failures)
         case Overloaded(retry_after_seconds=asked):

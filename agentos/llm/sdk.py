@@ -31,6 +31,7 @@ from pydantic_ai.tools import ToolDefinition
 from agentos.keys.leases import Lease
 from agentos.llm import loop, pricing
 from agentos.llm.cancellation import Cancellation
+from agentos.llm.connection_errors import connection_problem
 from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
 from agentos.llm.settings import base_url
@@ -123,7 +124,7 @@ def _evidence(error: Exception, exchange: Exchange) -> Evidence:
             # An error event inside a stream that began with 200.
             return classify(exchange.provider, error.status_code, error.headers or {}, error.body, now=time.time())
         case ModelConnectionError():
-            return TransportFailed(reason=_phase(error))
+            return TransportFailed(reason=connection_problem(error, exchange.address) or _phase(error))
         case ContentFilterError():
             return RequestFailed(status=exchange.status, reason=_FILTERED)
         case ModelAPIError() | UnexpectedModelBehavior() | ValueError():

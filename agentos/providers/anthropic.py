@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentos.providers.evidence import (
     Evidence,
     LearnedLimit,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -28,7 +29,11 @@ SPEND_LIMIT = re.compile(
     r"You have reached your specified (?:workspace )?API usage limits\."
     r"(?: You will regain access on (\d{4}-\d\d-\d\d) at (\d\d:\d\d) UTC\.)?"
 )
+DISABLED = re.compile(r"This organization has been disabled\b")
 LONG_CONTEXT = re.compile(r"(Extra usage is|Usage credits are) required for long context requests\.")
+
+
+_COUNTED = ("requests", "input_tokens", "output_tokens", "tokens")
 
 
 def connect(placeholder_key: str, base_url: str | None, http: httpx2.AsyncClient) -> Any:
@@ -56,10 +61,15 @@ def read_error(reply: ErrorReply) -> Evidence:
             return QuotaSpent(never_resets=True, reason="credit_balance_too_low")
         if spend_limit := SPEND_LIMIT.match(reply.message):
             return _spent_until(reply, _utc_time(spend_limit[1], spend_limit[2]), "spend_limit_reached")
+        if DISABLED.match(reply.message):
+            return Rejected(reason="organization_disabled")
     if kind in OVERLOAD_CODES or reply.status == 529:
         return Overloaded(retry_after_seconds=reply.retry_after_seconds)
     if kind in {"authentication_error", "permission_error"}:
         return Rejected(reason=kind)
+    if kind == "forbidden":
+        # "Request not allowed": a network or a request that is not let in, and no word about the key.
+        return NotServed(status=reply.status, reason=kind)
     if kind == "rate_limit_error" or reply.status == 429:
         if LONG_CONTEXT.match(reply.message):
             return RequestFailed(status=reply.status, reason="long_context_not_included")
@@ -70,9 +80,11 @@ def read_error(reply: ErrorReply) -> Evidence:
 
 
 def read_limits(headers: Mapping[str, str], now: float | None) -> tuple[LearnedLimit, ...]:
-    tokens = "tokens" if "anthropic-ratelimit-tokens-limit" in headers else "input-tokens"
-    names = {"requests": "anthropic-ratelimit-requests-{}", "tokens": f"anthropic-ratelimit-{tokens}-{{}}"}
-    return limits_by_name(headers, names, now)
+    """Its header of plain tokens repeats the scarcer of the two kinds: it counts only when it is alone."""
+    names = {what: f"anthropic-ratelimit-{what.replace('_', '-')}-{{}}" for what in _COUNTED}
+    limits = limits_by_name(headers, names, now)
+    has_kinds = any(limit.what in {"input_tokens", "output_tokens"} for limit in limits)
+    return tuple(limit for limit in limits if not (has_kinds and limit.what == "tokens"))
 
 
 def _spent_until(reply: ErrorReply, resets_at: float | None, reason: str) -> QuotaSpent:
@@ -133,6 +145,7 @@ PROVIDER = Provider(
     default_model="claude-sonnet-5",
     check_model="claude-haiku-4-5",
     quota_owner="Anthropic workspace",
+    tpm_counts="input_tokens",
     connect=connect,
     build_model=build_model,
     read_error=read_error,

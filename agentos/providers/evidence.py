@@ -20,7 +20,7 @@ class LearnedLimit:
     """A limit the provider told us: at most `value` of `what` in each `window_seconds`."""
 
     what: str
-    """'requests' or 'tokens'."""
+    """'requests', or which tokens: 'tokens' for all of them, 'input_tokens', 'output_tokens'."""
     value: int
     window_seconds: float
     remaining: int | None = None
@@ -52,6 +52,8 @@ class QuotaSpent:
     never_resets: bool = False
     """`limit: 0`, no credit, spend limit: only the user can lift it."""
     reason: str = ""
+    words: str = ""
+    """What the provider said about it, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,17 @@ class TransportFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotServed:
+    """The key's account may not have this, or nobody's does: the answer to another group's key tells which.
+
+    A model that is not there, a country that is not served, a request that is not allowed.
+    """
+
+    status: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFailed:
     """The request itself is wrong, whichever key sends it: never retried."""
 
@@ -88,7 +101,17 @@ class Abandoned:
     """The call was cancelled or its holder died before an answer came. Marks no key."""
 
 
-Evidence = Succeeded | RateLimited | QuotaSpent | Rejected | Overloaded | TransportFailed | RequestFailed | Abandoned
+Evidence = (
+    Succeeded
+    | RateLimited
+    | QuotaSpent
+    | Rejected
+    | NotServed
+    | Overloaded
+    | TransportFailed
+    | RequestFailed
+    | Abandoned
+)
 
 
 class KeyState(NamedTuple):
@@ -102,5 +125,6 @@ KEY_STATES: Final[dict[type[Evidence], KeyState]] = {
     RateLimited: KeyState("rate_limited", "rate-limited"),
     QuotaSpent: KeyState("out_of_quota", "out of quota"),
     Rejected: KeyState("rejected", "rejected"),
+    NotServed: KeyState("not_served", "without this model"),
 }
 """What a key is called after such evidence."""

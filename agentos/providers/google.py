@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentos.providers.evidence import Evidence, LearnedLimit, QuotaSpent, RateLimited, Rejected
+from agentos.providers.evidence import Evidence, LearnedLimit, NotServed, QuotaSpent, RateLimited, Rejected
 from agentos.providers.provider import Provider, SampleReply
 from agentos.providers.replies import DAY_SECONDS, MINUTE_SECONDS, ErrorReply, by_status, identifier, whole_number
 
@@ -29,6 +29,12 @@ KEY_REASONS = frozenset(
         "SERVICE_DISABLED",
     }
 )
+NO_MONEY = {
+    "prepayment_credits_depleted": re.compile(r"Your prepayment credits are depleted\b"),
+    "monthly_spending_cap": re.compile(r"Your project has exceeded its monthly spending cap\b"),
+}
+"""Both come as a plain `RESOURCE_EXHAUSTED` without details."""
+ELSEWHERE = re.compile(r"User location is not supported for the API use\b")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
 _LIMIT_LINE = re.compile(r"^\* Quota exceeded for metric: (\S+), limit: (\d+)(?:,|$)", re.MULTILINE)
 
@@ -62,6 +68,8 @@ def read_error(reply: ErrorReply) -> Evidence:
         return _exhausted(reply)
     if grpc_status in {"UNAUTHENTICATED", "PERMISSION_DENIED"}:
         return Rejected(reason=grpc_status)
+    if grpc_status == "FAILED_PRECONDITION" and ELSEWHERE.match(reply.message):
+        return NotServed(status=reply.status, reason="location_not_supported")
     return by_status(reply, grpc_status)
 
 
@@ -73,6 +81,9 @@ def _details(reply: ErrorReply) -> Iterator[Mapping[str, Any]]:
 
 
 def _exhausted(reply: ErrorReply) -> Evidence:
+    for reason, words in NO_MONEY.items():
+        if words.match(reply.message):
+            return QuotaSpent(never_resets=True, reason=reason)
     limits: list[LearnedLimit] = []
     spent_for_the_day = ""
     for quota_id, value in _violations(reply):
@@ -82,13 +93,19 @@ def _exhausted(reply: ErrorReply) -> Evidence:
         if is_daily:
             spent_for_the_day = spent_for_the_day or quota_id
         if value is not None and (is_daily or re.search(r"PerMinute(?![a-z])", quota_id)):
-            what = "tokens" if "Token" in quota_id else "requests"
+            what = _counted(quota_id)
             window = DAY_SECONDS if is_daily else MINUTE_SECONDS
             limits.append(LearnedLimit(what=what, value=value, window_seconds=window))
     if spent_for_the_day:
         # The delay sent with a daily quota is often seconds: the day decides.
         return QuotaSpent(reason=spent_for_the_day)
     return RateLimited(retry_after_seconds=_delay(reply), limits=tuple(limits))
+
+
+def _counted(quota_id: str) -> str:
+    if "Token" not in quota_id:
+        return "requests"
+    return "input_tokens" if "InputToken" in quota_id else "output_tokens" if "OutputToken" in quota_id else "tokens"
 
 
 def _violations(reply: ErrorReply) -> Iterator[tuple[str, int | None]]:
@@ -154,6 +171,7 @@ PROVIDER = Provider(
     default_model="gemini-3-pro",
     check_model="gemini-2.5-flash-lite",
     quota_owner="Google project",
+    tpm_counts="input_tokens",
     day_zone="America/Los_Angeles",
     day_offset_hours=-8,
     connect=connect,

@@ -6,9 +6,25 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentos.providers.evidence import Evidence, LearnedLimit, Overloaded, QuotaSpent, RateLimited, RequestFailed
+from agentos.providers.evidence import (
+    Evidence,
+    LearnedLimit,
+    NotServed,
+    Overloaded,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    RequestFailed,
+)
 from agentos.providers.provider import Provider, SampleReply
-from agentos.providers.replies import OVERLOAD_CODES, ErrorReply, by_status, duration_seconds, limits_by_name
+from agentos.providers.replies import (
+    OVERLOAD_CODES,
+    ErrorReply,
+    by_status,
+    duration_seconds,
+    limits_by_name,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,6 +41,14 @@ MONEY_CODES = frozenset(
         "project_spend_limit_exceeded",
     }
 )
+FREE_MODELS = re.compile(r"Rate limit exceeded: free-models-per-(day|min)\b")
+"""OpenRouter."""
+OUT_OF_CALLS = re.compile(
+    r"Out of call volume quota\.(?: Quota will be replenished in (?:(\d+)\.)?(\d+):(\d+):(\d+))?"
+)
+"""Azure's front door."""
+WRONG_KEY = re.compile(r"Incorrect(?: |%20)API(?: |%20)key(?: |%20)provided\b")
+"""xAI, with a status of 400 and no code of its own."""
 TOO_LARGE = re.compile(r"Request too large for .*?: Limit (\d+), Requested (\d+)\.", re.DOTALL)
 
 
@@ -41,6 +65,38 @@ def build_model(name: str, client: Any) -> Model:
 
 
 def read_error(reply: ErrorReply) -> Evidence:
+    return _of_compatible(reply) or _of_openai(reply)
+
+
+def _of_compatible(reply: ErrorReply) -> Evidence | None:
+    """Cases that only other providers of the same API have."""
+    metadata = reply.error.get("metadata")
+    if not isinstance(metadata, Mapping):
+        metadata = {}
+    if reply.status == 403 and {"flagged_input", "reasons"} & metadata.keys():
+        return RequestFailed(status=403, reason="flagged_input")
+    if reply.status == 403 and (volume := OUT_OF_CALLS.match(reply.message)):
+        days, hours, minutes, seconds = (int(part or 0) for part in volume.groups())
+        wait = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        return QuotaSpent(resets_in_seconds=float(wait) or None, reason="out_of_call_volume")
+    if reply.status == 400 and WRONG_KEY.match(reply.message):
+        return Rejected(reason="invalid_api_key")
+    if reply.status == 429 and (free := FREE_MODELS.match(reply.message)):
+        wait_seconds = _reset_in_metadata(reply, metadata)
+        if free[1] == "day":
+            return QuotaSpent(resets_in_seconds=wait_seconds, reason="free-models-per-day")
+        return RateLimited(retry_after_seconds=wait_seconds)
+    return None
+
+
+def _reset_in_metadata(reply: ErrorReply, metadata: Mapping[str, Any]) -> float | None:
+    """OpenRouter puts the headers of a limit into the body, its end in milliseconds since 1970."""
+    headers = metadata.get("headers")
+    at = whole_number(headers.get("X-RateLimit-Reset")) if isinstance(headers, Mapping) else None
+    return None if at is None or reply.now is None else max(at / 1000 - reply.now, 0.0)
+
+
+def _of_openai(reply: ErrorReply) -> Evidence:
     code, kind = reply.token("code"), reply.token("type")
     money = next((name for name in (code, kind) if name in MONEY_CODES), "")
     if money:
@@ -48,6 +104,8 @@ def read_error(reply: ErrorReply) -> Evidence:
     if reply.status == 403 and code == "model_not_found":
         # The project may not use this model; the key is good for others.
         return QuotaSpent(never_resets=True, reason=code)
+    if reply.status == 404 and code == "model_not_found":
+        return NotServed(status=404, reason=code)
     if reply.status == 403 and code == "unsupported_country_region_territory":
         return RequestFailed(status=403, reason=code)
     if OVERLOAD_CODES & {code, kind}:

@@ -71,6 +71,8 @@ class Provider:
     """A cheap one, for `agentos keys check`."""
     quota_owner: str
     """What the provider counts quota by: keys of one such owner belong to one group."""
+    tpm_counts: str = "tokens"
+    """What a configured `tpm` bounds: all tokens, or `input_tokens` where the provider counts them apart."""
     day_zone: str = "UTC"
     """Where the midnight is at which a daily quota is whole again."""
     day_offset_hours: int = 0

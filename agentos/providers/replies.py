@@ -23,6 +23,7 @@ from agentos.providers.evidence import (
 )
 
 MINUTE_SECONDS = 60.0
+HOUR_SECONDS = 3_600.0
 DAY_SECONDS = 86_400.0
 
 OVERLOAD_CODES = frozenset(
@@ -102,11 +103,11 @@ def by_status(reply: ErrorReply, reason: str) -> Evidence:
             return QuotaSpent(never_resets=True, reason=reason or "402")
         case 403 if reply.error:
             return Rejected(reason=reason or "403")
-        case 408 | 499:
+        case 408 | 409 | 499:
             return TransportFailed(reason=reason or str(reply.status))
         case 429:
             return RateLimited(retry_after_seconds=reply.retry_after_seconds)
-        case int(status) if status >= 500 and status != 501:
+        case int(status) if status == 498 or (status >= 500 and status != 501):
             return Overloaded(retry_after_seconds=reply.retry_after_seconds)
         case status:
             # A 403 without an error object is a firewall's or proxy's page and says nothing of the key.
@@ -116,7 +117,7 @@ def by_status(reply: ErrorReply, reason: str) -> Evidence:
 def limits_by_name(
     headers: Mapping[str, str], names: Mapping[str, str], now: float | None
 ) -> tuple[LearnedLimit, ...]:
-    """The limits in `headers`: `names` maps requests and tokens to a header, {} being limit, remaining or reset."""
+    """The limits in `headers`: `names` maps what is counted to a header, {} being limit, remaining or reset."""
     found = (_limit(headers, what, name, now) for what, name in names.items())
     return tuple(limit for limit in found if limit is not None)
 
@@ -126,15 +127,27 @@ def _limit(headers: Mapping[str, str], what: str, name: str, now: float | None) 
     if value is None or value <= 0:
         return None
     resets_in = _reset(headers.get(name.format("reset"), ""), now)
-    # A minute's limit is whole again within a minute; one that takes longer is a day's.
-    is_daily = resets_in is not None and resets_in > MINUTE_SECONDS + 1.0
+    remaining = whole_number(headers.get(name.format("remaining")))
     return LearnedLimit(
         what=what,
         value=value,
-        window_seconds=DAY_SECONDS if is_daily else MINUTE_SECONDS,
-        remaining=whole_number(headers.get(name.format("remaining"))),
+        window_seconds=DAY_SECONDS if _is_daily(value, remaining, resets_in) else MINUTE_SECONDS,
+        remaining=remaining,
         resets_in_seconds=resets_in,
     )
+
+
+def _is_daily(value: int, remaining: int | None, resets_in: float | None) -> bool:
+    """Whether a limit is a day's, which no header says.
+
+    The reset is how long the bucket takes to be full again. From what is missing follows how long all of it would
+    take: about a day for a day's limit. A minute's may well take minutes, such as the `6m0s` of OpenAI's own example.
+    """
+    if resets_in is None or resets_in <= MINUTE_SECONDS + 1.0:
+        return False
+    missing = value - (0 if remaining is None else remaining)
+    refill_seconds = resets_in * value / missing if missing > 0 else resets_in
+    return resets_in >= HOUR_SECONDS or 0.75 * DAY_SECONDS <= refill_seconds <= 1.25 * DAY_SECONDS
 
 
 def _reset(text: str, now: float | None) -> float | None:
@@ -153,7 +166,7 @@ def duration_seconds(text: str) -> float | None:
     match = _GO_DURATION.fullmatch(text.strip())
     if match is None or not match[0]:
         return None
-    factors = (DAY_SECONDS, 3_600.0, MINUTE_SECONDS, 1.0, 0.001)
+    factors = (DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, 1.0, 0.001)
     return sum(float(part) * factor for part, factor in zip(match.groups(), factors, strict=True) if part)
 
 

@@ -25,6 +25,7 @@ from agentos.llm import attempts
 from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import (
     Abandoned,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -419,6 +420,40 @@ def test_a_refused_request_is_never_sent_again(setting: Setting) -> None:
     assert setting.server.stats()["total"] == 1
     assert isinstance(setting.broker.evidence[0], RequestFailed)
     assert_shows_no_key(caught.value)
+
+
+def unserved(setting: Setting) -> Step:
+    """What an account is told that does not have the model, or that asks from the wrong place."""
+    body: dict[str, object] = {
+        "openai": {"error": {"message": "The model does not exist", "code": "model_not_found", "type": "x"}},
+        "anthropic": {"type": "error", "error": {"type": "forbidden", "message": "Request not allowed"}},
+        "google": {
+            "error": {
+                "code": 400,
+                "message": "User location is not supported for the API use.",
+                "status": "FAILED_PRECONDITION",
+            }
+        },
+    }
+    status = {"openai": 404, "anthropic": 403, "google": 400}
+    return Step(kind="status", status=status[setting.provider], body=body[setting.provider], times=-1)
+
+
+def test_what_one_account_does_not_serve_is_tried_with_another(setting: Setting) -> None:
+    setting.server.script("alpha", unserved(setting))
+
+    assert llm.generate("hi", model=setting.model).text == "hi"
+
+    assert [type(evidence) for evidence in setting.broker.evidence] == [NotServed, Succeeded]
+
+
+def test_what_no_account_serves_is_the_requests_fault_in_the_providers_words(setting: Setting) -> None:
+    setting.server.script("*", unserved(setting))
+
+    with pytest.raises(llm.ModelRequestError, match=r"does not exist|not allowed|not supported"):
+        llm.generate("hi", model=setting.model)
+
+    assert (setting.server.hits("alpha"), setting.server.hits("beta")) == (1, 1)
 
 
 def test_an_error_that_quotes_the_key_is_shown_without_it(setting: Setting) -> None:

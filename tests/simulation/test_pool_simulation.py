@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -77,9 +77,11 @@ class Simulation:
     now: float = START
     sent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     succeeded: int = 0
-    tickets_in_order: bool = True
+    most_overtaken: int = 0
+    """How often one owner was served while another waited for one call."""
     longest_wait: float = 0.0
     _asked: dict[int, float] = field(default_factory=dict)
+    _overtaken: dict[int, Counter[str]] = field(default_factory=dict)
     _under_way: list[tuple[float, int, Grant, Evidence]] = field(default_factory=list)
 
     def run(self, calls: int) -> None:
@@ -97,10 +99,14 @@ class Simulation:
     def _ask(self, owner: str) -> None:
         ticket = self.pool.request(self.now, owner=owner, provider="google", model="m", estimated_tokens=10)
         self._asked[ticket] = self.now
+        self._overtaken[ticket] = Counter()
 
     def _grant(self) -> None:
         for grant in self.pool.grants(self.now):
-            self.tickets_in_order &= grant.ticket == next(iter(self._asked))
+            passed = self._overtaken.pop(grant.ticket)
+            self.most_overtaken = max(self.most_overtaken, *passed.values(), 0)
+            for waiting in self._overtaken.values():
+                waiting[grant.owner] += 1
             self.longest_wait = max(self.longest_wait, self.now - self._asked.pop(grant.ticket))
             spec = self.specs[grant.key_name]
             self.sent[spec.group].append(self.now)
@@ -148,7 +154,7 @@ def test_many_keys_carry_many_calls(groups: int, calls: int) -> None:
         groups, 2, Provider(rpm=60, tells_limit=True, overload_share=0.0), workers=groups * 9 // 5
     )
     simulation.run(calls)
-    assert simulation.tickets_in_order
+    assert simulation.most_overtaken <= 2
     assert simulation.provider.refused <= groups  # At most one surprise a group, before its limit is known.
     assert all(most_in_a_minute(times) <= 60 for times in simulation.sent.values())
     counts = [len(times) for times in simulation.sent.values()]
@@ -192,7 +198,7 @@ def test_bad_keys_are_hit_once_and_a_spent_groups_twin_never() -> None:
 def test_nobody_starves_while_the_provider_stumbles() -> None:
     simulation = simulation_of(5, 1, Provider(rpm=30, tells_limit=True, overload_share=0.05), workers=40)
     simulation.run(1_500)
-    assert simulation.tickets_in_order
+    assert simulation.most_overtaken <= 2
     # 40 waiters share 150 calls a minute; pauses for overload are short.
     assert simulation.longest_wait < 5 * MINUTE
 
@@ -223,6 +229,8 @@ def test_no_window_ever_holds_more_than_the_limit(
         KeySpec(name=f"k{n}", provider="google", group="g", rpm=rpm, tpm=tpm, max_concurrent=50) for n in range(keys)
     ]
     pool = KeyPool(specs, rng=random.Random(seed))
+    for spec in specs:
+        pool.note(START, spec.name, "another model", Succeeded())
     now, sent, tokens_of = START, [], {}
     calls = [(pause, min(tokens, tpm)) for pause, tokens in calls]
     for pause, tokens in calls:
@@ -271,7 +279,10 @@ class PoolMachine(RuleBasedStateMachine):
     @rule()
     def grant(self) -> None:
         for grant in self.pool.grants(self.now):
-            assert self.waiting[grant.model].pop(0) == grant.ticket, "FIFO in each lane"
+            tickets = self.waiting[grant.model]
+            own = [ticket for ticket in tickets if self.owner_of[ticket] == grant.owner]
+            assert own[0] == grant.ticket, "an owner's calls are served in order"
+            tickets.remove(grant.ticket)
             assert grant.fence > self.newest_fence, "fences grow"
             assert grant.key_name in self.specs
             self.newest_fence = grant.fence

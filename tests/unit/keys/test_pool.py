@@ -19,6 +19,7 @@ from agentos.providers.evidence import (
     Abandoned,
     Evidence,
     LearnedLimit,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -40,6 +41,14 @@ def key(name: str, group: str | None = None, provider: str = "google", **more: A
 
 def pool_of(*specs: KeySpec) -> KeyPool:
     return KeyPool(specs, rng=random.Random(7))
+
+
+def proven_pool_of(*specs: KeySpec) -> KeyPool:
+    """Of keys that have served before: they carry as many calls at once as they may."""
+    pool = pool_of(*specs)
+    for spec in specs:
+        pool.note(NOW, spec.name, "another model", Succeeded())
+    return pool
 
 
 def ask(
@@ -98,7 +107,7 @@ def test_a_released_key_goes_to_the_longest_waiting_of_all_models() -> None:
 
 
 def test_a_group_whose_first_call_is_under_way_is_used_again_only_when_no_other_can_serve() -> None:
-    pool = pool_of(key("a", max_concurrent=4), key("spent-1", "p"), key("spent-2", "p"))
+    pool = proven_pool_of(key("a", max_concurrent=4), key("spent-1", "p"), key("spent-2", "p"))
     for _ in range(2):
         ask(pool, NOW)
     first = {grant.key_name: grant for grant in pool.grants(NOW)}
@@ -138,8 +147,87 @@ def test_a_cancelled_ticket_is_passed_over() -> None:
     assert grant.ticket == second
 
 
+def test_an_untried_key_gets_one_call_at_a_time_until_its_first_answer() -> None:
+    pool = pool_of(key("a", "p", max_concurrent=3), key("b", "p", max_concurrent=3))
+    for _ in range(8):
+        ask(pool, NOW)
+    first, second = pool.grants(NOW)
+    assert {first.key_name, second.key_name} == {"a", "b"}
+    pool.release(NOW, first.key_name, first.fence, TransportFailed())
+    assert len(pool.grants(NOW)) == 1, "no answer proves nothing"
+    pool.release(NOW, second.key_name, second.fence, Succeeded())
+    assert {grant.key_name for grant in pool.grants(NOW)} == {second.key_name}
+    assert len(pool.grants(NOW)) == 0
+
+
+def test_a_key_that_served_yesterdays_run_is_no_untried_one() -> None:
+    first = pool_of(key("a", max_concurrent=3))
+    use(first, NOW, Succeeded())
+    pool = pool_of(key("a", max_concurrent=3))
+    pool.import_limits(NOW + HOUR, json.loads(json.dumps(first.export_limits())))
+    for _ in range(4):
+        ask(pool, NOW + HOUR)
+    assert len(pool.grants(NOW + HOUR)) == 3
+    pool.replace_keys(NOW + HOUR, [key("a", max_concurrent=3)], frozenset({"a"}))
+    pool.drop_owner(NOW + HOUR, "w")
+    assert call(pool, NOW + HOUR) is not None
+    assert call(pool, NOW + HOUR) is None, "a new secret is a new key"
+
+
+def test_calls_are_served_in_turn_between_owners_and_the_urgent_first() -> None:
+    pool = pool_of(key("a"))
+    greedy = [ask(pool, NOW, owner="greedy") for _ in range(150)]
+    served = [_serve_next(pool)]
+    modest = [ask(pool, NOW, owner="modest") for _ in range(2)]
+    urgent = pool.request(NOW, owner="urgent", provider="google", model="m", priority=5)
+    served += [_serve_next(pool) for _ in range(6)]
+    assert served[:2] == [greedy[0], urgent]
+    assert set(served[2:]) == {*greedy[1:4], *modest}
+    assert served.index(modest[0]) <= 3
+    assert [ticket for ticket in served if ticket in greedy] == greedy[:4], "in order for one owner"
+
+
+def _serve_next(pool: KeyPool) -> int:
+    (grant,) = pool.grants(NOW)
+    pool.release(NOW, grant.key_name, grant.fence, Succeeded())
+    return grant.ticket
+
+
+def test_what_another_group_can_do_is_remembered_of_the_key_and_model() -> None:
+    pool = pool_of(key("a"), key("b"))
+    refused = use(pool, NOW, NotServed(status=404, reason="model_not_found"))
+    other = pool.request(NOW, owner="w", provider="google", model="m", elsewhere_than=[refused.key_name])
+    (grant,) = pool.grants(NOW)
+    assert (grant.ticket, grant.key_name == refused.key_name) == (other, False)
+    assert pool.exhaustion(NOW, "google", "m") is None, "nothing is decided yet"
+    pool.release(NOW, grant.key_name, grant.fence, Succeeded())
+
+    views = {view.name: view for view in pool.snapshot(NOW)}
+    assert views[refused.key_name].state == "not_served"
+    assert views[refused.key_name].reason == "m: model_not_found"
+    assert [use(pool, NOW, Succeeded()).key_name for _ in range(3)] == [grant.key_name] * 3
+    assert use(pool, NOW, Succeeded(), model="other").key_name == refused.key_name, "other models are served"
+    pool.note(NOW, refused.key_name, "m", Succeeded())
+    assert {view.state for view in pool.snapshot(NOW)} == {"available"}
+
+
+def test_what_every_group_refuses_is_the_requests_fault_and_marks_no_key() -> None:
+    pool = pool_of(key("a"), key("b"), key("c"))
+    names: list[str] = []
+    for _ in range(3):
+        pool.request(NOW, owner="w", provider="google", model="m", elsewhere_than=names)
+        (grant,) = pool.grants(NOW)
+        assert grant.key_name not in names
+        names.append(grant.key_name)
+        pool.release(NOW, grant.key_name, grant.fence, NotServed(status=403, reason="forbidden"))
+    assert isinstance(pool.exhaustion(NOW, "google", "m", names), NoneValid)
+    assert isinstance(pool.exhaustion(NOW, "google", "m", names[:1]), NoneValid), "the next need not ask all again"
+    assert pool.exhaustion(NOW, "google", "m") is None
+    assert {view.state for view in pool.snapshot(NOW)} == {"available"}
+
+
 def test_max_concurrent_is_the_keys_own() -> None:
-    pool = pool_of(key("a", max_concurrent=2))
+    pool = proven_pool_of(key("a", max_concurrent=2))
     for _ in range(3):
         ask(pool, NOW)
     assert len(pool.grants(NOW)) == 2
@@ -229,7 +317,7 @@ def test_calls_limited_together_are_one_strike() -> None:
 
 
 def test_later_evidence_never_shortens_a_deadline() -> None:
-    pool = pool_of(key("a", max_concurrent=4))
+    pool = proven_pool_of(key("a", max_concurrent=4))
     for _ in range(4):
         ask(pool, NOW)
     first, second, third, fourth = pool.grants(NOW)
@@ -496,6 +584,7 @@ def test_evidence_without_a_lease_counts_and_success_lifts_everything() -> None:
 def test_overload_pauses_the_provider_and_marks_no_key() -> None:
     pool = pool_of(key("a"), key("b"), key("o", provider="openai"))
     use(pool, NOW, Overloaded())
+    use(pool, NOW, Overloaded())
     assert {view.state for view in pool.snapshot(NOW)} == {"available"}
     assert call(pool, NOW, provider="openai") is not None
     wake = opening(pool, NOW, model="other")
@@ -504,9 +593,28 @@ def test_overload_pauses_the_provider_and_marks_no_key() -> None:
     assert call(pool, wake) is not None
 
 
+def test_one_call_that_always_fails_pauses_nobody() -> None:
+    pool = pool_of(key("a"), key("b"))
+    for _ in range(6):
+        attempt = pool.request(NOW, owner="w", provider="google", model="m", call=1)
+        (grant,) = pool.grants(NOW)
+        assert grant.ticket == attempt
+        pool.release(NOW, grant.key_name, grant.fence, Overloaded(retry_after_seconds=30))
+        assert call(pool, NOW) is not None, "another call need not wait"
+        pool.drop_owner(NOW, "w")
+
+
+def test_two_bad_requests_among_many_good_ones_are_no_overload() -> None:
+    pool = pool_of(key("a"))
+    for number in range(40):
+        use(pool, NOW + number, Overloaded() if number % 4 == 0 else Succeeded())
+        assert pool.exhaustion(NOW + number, "google", "m") is None
+
+
 def test_overload_doubles_until_a_later_call_succeeds() -> None:
     pool = pool_of(key("a"))
     now = NOW
+    use(pool, now, Overloaded())
     for number in range(8):
         use(pool, now, Overloaded())
         wake = opening(pool, now)
@@ -517,12 +625,12 @@ def test_overload_doubles_until_a_later_call_succeeds() -> None:
     use(pool, now, Overloaded(retry_after_seconds=7.0))
     wake = opening(pool, now)
     assert wake is not None
-    assert now + 7.0 <= wake <= now + 8.0
+    assert now + 7.0 <= wake <= now + 8.0, "most of the latest calls say so"
     assert pool.exhaustion(now, "google", "m") == AllLimited(wake)
 
 
 def test_configured_requests_of_a_minute_are_never_passed() -> None:
-    pool = pool_of(key("a", "p", rpm=3, max_concurrent=9), key("b", "p", max_concurrent=9))
+    pool = proven_pool_of(key("a", "p", rpm=3, max_concurrent=9), key("b", "p", max_concurrent=9))
     for _ in range(8):
         ask(pool, NOW)
     assert len(pool.grants(NOW)) == 3
@@ -550,7 +658,7 @@ def test_a_call_that_tells_no_usage_keeps_its_estimate() -> None:
 
 
 def test_a_smaller_call_at_the_head_is_tried_at_once() -> None:
-    pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
+    pool = proven_pool_of(key("a", tpm=1_000, max_concurrent=9))
     assert call(pool, NOW, tokens=900) is not None
     large = ask(pool, NOW, tokens=500)
     small = ask(pool, NOW, tokens=50)
@@ -561,8 +669,19 @@ def test_a_smaller_call_at_the_head_is_tried_at_once() -> None:
     assert grant.ticket == small
 
 
+def test_input_and_output_tokens_are_counted_apart() -> None:
+    pool = proven_pool_of(key("a", provider="anthropic", tpm=1_000, max_concurrent=9))
+    grant = call(pool, NOW, provider="anthropic", tokens=400)
+    assert grant is not None
+    limit = LearnedLimit(what="output_tokens", value=900, window_seconds=60.0)
+    pool.release(NOW, "a", grant.fence, Succeeded(usage=Usage(input_tokens=400, output_tokens=800), limits=(limit,)))
+    assert call(pool, NOW, provider="anthropic", tokens=500) is not None, "answers are no input"
+    assert call(pool, NOW, provider="anthropic", tokens=50) is None, "900 of 1,000 are asked, and 900 may be answered"
+    assert call(pool, NOW + 61, provider="anthropic", tokens=500) is not None
+
+
 def test_a_call_larger_than_the_limit_goes_when_the_window_is_empty() -> None:
-    pool = pool_of(key("a", tpm=1_000, max_concurrent=9))
+    pool = proven_pool_of(key("a", tpm=1_000, max_concurrent=9))
     assert call(pool, NOW, tokens=5_000) is not None
     assert call(pool, NOW, tokens=1) is None
     assert call(pool, NOW + 61, tokens=1) is not None
@@ -608,7 +727,7 @@ def test_an_allowance_that_others_used_up_is_waited_for() -> None:
 
 
 def test_a_provider_that_refuses_bursts_gets_evenly_spaced_calls() -> None:
-    pool = pool_of(key("a", rpm=60, max_concurrent=99))
+    pool = proven_pool_of(key("a", rpm=60, max_concurrent=99))
     for _ in range(5):
         ask(pool, NOW)
     burst = pool.grants(NOW)

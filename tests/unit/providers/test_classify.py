@@ -12,6 +12,7 @@ from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import (
     Evidence,
     LearnedLimit,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -32,6 +33,8 @@ class Case:
     body: object
     expected: Evidence
     headers: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    """Where the provider documents it, or where it was seen."""
 
 
 def google(code: int, status: str, message: str = "", details: list[Any] | None = None) -> dict[str, Any]:
@@ -107,7 +110,7 @@ GEMINI = [
         google(429, "RESOURCE_EXHAUSTED", "", [violations((TOKENS_PER_MINUTE, "250000")), retry_info("12s")]),
         RateLimited(
             retry_after_seconds=12.0,
-            limits=(LearnedLimit(what="tokens", value=250_000, window_seconds=60.0),),
+            limits=(LearnedLimit(what="input_tokens", value=250_000, window_seconds=60.0),),
         ),
     ),
     Case(
@@ -257,7 +260,7 @@ GEMINI = [
         "google",
         400,
         google(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
-        RequestFailed(status=400, reason="FAILED_PRECONDITION"),
+        NotServed(status=400, reason="location_not_supported"),
     ),
     Case(
         "a stream's error comes in a list",
@@ -575,7 +578,155 @@ NO_REPLY = [
     Case("null error", "openai", 500, {"error": None}, Overloaded()),
 ]
 
-CASES = GEMINI + OPENAI + ANTHROPIC + NO_REPLY
+OPENROUTER_DAY = "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"
+OPENROUTER_RESET = {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1750032000000"}
+XAI_WRONG_KEY = "Incorrect API key provided: xa***NT. You can obtain an API key from https://console.x.ai."
+
+MONEY = [
+    Case(
+        "prepaid credits are used up: money, though it looks like a rate",
+        "google",
+        429,
+        google(
+            429,
+            "RESOURCE_EXHAUSTED",
+            "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage "
+            "your project and billing.",
+        ),
+        QuotaSpent(never_resets=True, reason="prepayment_credits_depleted"),
+        source="https://ai.google.dev/gemini-api/docs/billing; seen: github.com/JeffOtano/roni/pull/125",
+    ),
+    Case(
+        "the project's own spending cap",
+        "google",
+        429,
+        google(
+            429,
+            "RESOURCE_EXHAUSTED",
+            "Your project has exceeded its monthly spending cap. Please go to AI Studio at https://ai.studio/spend",
+        ),
+        QuotaSpent(never_resets=True, reason="monthly_spending_cap"),
+        source="https://ai.google.dev/gemini-api/docs/billing#project-spend-caps",
+    ),
+    Case(
+        "free models for today, with the end in the body",
+        "openai",
+        429,
+        {"error": {"message": OPENROUTER_DAY, "code": 429, "metadata": {"headers": OPENROUTER_RESET}}},
+        QuotaSpent(resets_in_seconds=32_000.0, reason="free-models-per-day"),
+        source="https://openrouter.ai/docs/api-reference/limits; seen: github.com/Gitlawb/openclaude/issues/936",
+    ),
+    Case(
+        "free models for this minute",
+        "openai",
+        429,
+        {"error": {"message": "Rate limit exceeded: free-models-per-min. ", "code": 429, "metadata": {}}},
+        RateLimited(),
+        source="https://openrouter.ai/docs/api-reference/limits",
+    ),
+    Case(
+        "Azure's call volume, which comes back",
+        "openai",
+        403,
+        {"statusCode": 403, "message": "Out of call volume quota. Quota will be replenished in 1.07:01:20."},
+        QuotaSpent(resets_in_seconds=111_680.0, reason="out_of_call_volume"),
+        source="https://learn.microsoft.com/azure/api-management/quota-policy (quota: 403 and its wait)",
+    ),
+]
+
+WHOSE_FAULT = [
+    Case(
+        "a model that this account does not have, or nobody",
+        "openai",
+        404,
+        openai(
+            "The model `gpt-9` does not exist or you do not have access to it.",
+            "invalid_request_error",
+            "model_not_found",
+        ),
+        NotServed(status=404, reason="model_not_found"),
+        source="https://platform.openai.com/docs/guides/error-codes",
+    ),
+    Case(
+        "an organisation that is disabled",
+        "anthropic",
+        400,
+        anthropic("invalid_request_error", "This organization has been disabled."),
+        Rejected(reason="organization_disabled"),
+        source="github.com/anthropics/claude-code/issues/19028",
+    ),
+    Case(
+        "a prompt that talks of a disabled organisation",
+        "anthropic",
+        400,
+        anthropic("invalid_request_error", "messages.0: This organization has been disabled."),
+        RequestFailed(status=400, reason="invalid_request_error"),
+    ),
+    Case(
+        "a request that is not let in",
+        "anthropic",
+        403,
+        {"error": {"type": "forbidden", "message": "Request not allowed"}},
+        NotServed(status=403, reason="forbidden"),
+        source="https://docs.claude.com/en/docs/claude-code/troubleshooting (403 Forbidden after login)",
+    ),
+    Case(
+        "input that a moderation flagged",
+        "openai",
+        403,
+        {
+            "error": {
+                "code": 403,
+                "message": "openai/gpt-4o requires moderation. Your input was flagged.",
+                "metadata": {"reasons": ["violence"], "flagged_input": "…", "provider_name": "OpenAI"},
+            }
+        },
+        RequestFailed(status=403, reason="flagged_input"),
+        source="https://openrouter.ai/docs/api-reference/errors (moderation errors)",
+    ),
+    Case(
+        "a wrong key with a status of 400",
+        "openai",
+        400,
+        {"code": "Client specified an invalid argument", "error": XAI_WRONG_KEY},
+        Rejected(reason="invalid_api_key"),
+        source="https://docs.x.ai/docs/key-information/debugging; github.com/i-am-bee/beeai-framework/issues/447",
+    ),
+    Case(
+        "no room in the flexible tier",
+        "openai",
+        498,
+        openai("Flex tier capacity exceeded", "capacity_exceeded", None),
+        Overloaded(),
+        source="https://console.groq.com/docs/errors (498)",
+    ),
+    Case(
+        "a conflict is tried again",
+        "openai",
+        409,
+        openai("Try again", "conflict", None),
+        TransportFailed(reason="conflict"),
+        source="https://platform.openai.com/docs/guides/error-codes/python-library-error-types (ConflictError)",
+    ),
+    Case(
+        "JSON after a byte-order mark",
+        "openai",
+        429,
+        b"\xef\xbb\xbf" + json.dumps(openai("", "insufficient_quota", "insufficient_quota")).encode(),
+        QuotaSpent(never_resets=True, reason="insufficient_quota"),
+        source="RFC 8259, section 8.1",
+    ),
+    Case(
+        "an error of OpenRouter inside a good reply",
+        "openai",
+        200,
+        {"error": {"code": "502", "message": "Provider returned error", "metadata": {"provider_name": "x"}}},
+        Overloaded(),
+        source="https://openrouter.ai/docs/api-reference/errors",
+    ),
+]
+
+CASES = GEMINI + OPENAI + ANTHROPIC + MONEY + WHOSE_FAULT + NO_REPLY
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.provider}: {case.name}")
@@ -616,6 +767,38 @@ def test_reset_headers_are_durations(text: str, seconds: float) -> None:
     assert limit.window_seconds == (86_400.0 if seconds > 61 else 60.0)
 
 
+def test_a_reset_of_minutes_makes_no_day_of_a_minutes_limit() -> None:
+    """OpenAI's own example of its headers."""
+    headers = {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-limit-tokens": "150000",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-remaining-tokens": "149984",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-reset-tokens": "6m0s",
+    }
+    assert [limit.window_seconds for limit in limits_from_headers("openai", headers)] == [60.0, 60.0]
+
+
+def test_groq_counts_requests_by_the_day() -> None:
+    headers = {
+        "x-ratelimit-limit-requests": "14400",
+        "x-ratelimit-remaining-requests": "14370",
+        "x-ratelimit-reset-requests": "2m59.56s",
+    }
+    (limit,) = limits_from_headers("openai", headers)
+    assert limit.window_seconds == 86_400.0
+
+
+def test_input_and_output_tokens_of_anthropic_are_kept_apart() -> None:
+    headers = {
+        f"anthropic-ratelimit-{what}-limit": value
+        for what, value in {"input-tokens": "20000", "output-tokens": "4000", "tokens": "4000"}.items()
+    }
+    limits = limits_from_headers("anthropic", headers)
+    assert {limit.what: limit.value for limit in limits} == {"input_tokens": 20_000, "output_tokens": 4_000}
+
+
 def test_a_success_of_anthropic_teaches_input_tokens_when_it_has_no_total() -> None:
     headers = {
         "Anthropic-Ratelimit-Input-Tokens-Limit": "20000",
@@ -623,7 +806,7 @@ def test_a_success_of_anthropic_teaches_input_tokens_when_it_has_no_total() -> N
         "Anthropic-Ratelimit-Input-Tokens-Reset": "2025-06-15T15:06:43Z",
     }
     assert limits_from_headers("anthropic", headers, now=NOW) == (
-        LearnedLimit(what="tokens", value=20_000, window_seconds=60.0, remaining=19_000, resets_in_seconds=3.0),
+        LearnedLimit(what="input_tokens", value=20_000, window_seconds=60.0, remaining=19_000, resets_in_seconds=3.0),
     )
 
 
