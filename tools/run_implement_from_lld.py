@@ -15,6 +15,7 @@ from agentos.cli.main import guarded, parse
 from agentos.cli.parsing import CommandParser
 from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
+from agentos.processes.stop_signals import as_program
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.implementation.pending import WORKFLOW, Choices, find_designs
@@ -64,4 +65,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(as_program(main))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from agentos.cli.parsing import CommandParser
 from agentos.distribution import DISTRIBUTION, clash
 from agentos.errors import AgentosError, ExitCode
+from agentos.processes.stop_signals import as_program
 
 COMMANDS = {
     "demo": "see it work: ten issues of a sample project designed, four of them implemented, offline",
@@ -78,8 +79,11 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Without `argv` this is the program: its signals are taken from here on."""
+    if argv is None:
+        return as_program(lambda: main(sys.argv[1:]))
     open_standard_streams()
-    return guarded(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+    return guarded(lambda: _run(list(argv)))
 
 
 def _run(words: list[str]) -> int:
@@ -103,6 +107,8 @@ def parse(parser: CommandParser, words: Sequence[str] | None) -> argparse.Namesp
 
 def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str] | None) -> int:
     """A subcommand under a name of its own, as a console script."""
+    if argv is None:
+        return as_program(lambda: run_command(name, add_options, sys.argv[1:]))
     open_standard_streams()
     parser = CommandParser(prog=name)
     add_version(parser)

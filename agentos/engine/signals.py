@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+from agentos.processes.stop_signals import stop_numbers
+
 _HANG_UP = getattr(signal, "SIGHUP", None)
 
 
@@ -20,9 +21,8 @@ def stops_deferred() -> Iterator[None]:
         yield
         return
     heard: list[int] = []
-    numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
     # Not by blocking them: another thread would take them, and Python handles them here all the same.
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in stop_numbers()}
     listened = [number for number, handler in before.items() if handler not in (None, signal.SIG_IGN)]
     for number in listened:
         signal.signal(number, lambda number, _frame: heard.append(number))
@@ -52,7 +52,7 @@ def signals_handled(
     def stop(number: int, _frame: FrameType | None) -> None:
         on_stop(number)
 
-    handlers: dict[int, Any] = {getattr(signal, name): stop for name in STOP_SIGNALS if hasattr(signal, name)}
+    handlers: dict[int, Any] = dict.fromkeys(stop_numbers(), stop)
     if on_suspend is not None and hasattr(signal, "SIGTSTP"):
         handlers[signal.SIGTSTP] = lambda _number, _frame: on_suspend()
     if on_continue is not None and hasattr(signal, "SIGCONT"):
