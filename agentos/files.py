@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentos.errors import AgentosError
@@ -54,6 +54,13 @@ def create_private(path: Path, text: str) -> bool:
     finally:
         temporary.unlink(missing_ok=True)
     return True
+
+
+def remove_all(paths: Iterable[Path]) -> None:
+    """What another process has removed meanwhile, or may not be removed, is passed over."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def sync_dir(directory: Path) -> None:

@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import WorkerSetup
-from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints import outlived, store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
 from agentos.engine.coordinator import Coordinator
@@ -28,6 +29,7 @@ from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, Stamped, Warned
+from agentos.files import remove_all
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
@@ -39,7 +41,7 @@ from agentos.llm import in_worker
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
 from agentos.providers.provider import base_url_variable
-from agentos.records.runs import create_run_dir, hold_run_lock, is_live, load_run, prune, run_dirs
+from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.summary import SummaryReporter
@@ -119,7 +121,7 @@ class Launcher:
             urls, endpoint_warnings = _usable_urls(request, keys.providers)
             loop = Loop()
             cleanup.callback(loop.close)
-            run_dir = _make_run_dir(cleanup, is_used=lambda: self._has_begun)
+            run_dir = _make_run_dir(cleanup, _taken(request), is_used=lambda: self._has_begun)
             self.run_id = run_dir.name
             output = RunOutput(
                 loop,
@@ -153,7 +155,7 @@ class Launcher:
                 hold_node=request.hold_node,
             )
             exit_code = self._execute(run, claims, output, [*keys.warnings, *endpoint_warnings])
-            prune(datetime.now(UTC))
+            _tidy_up(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
     def _execute(self, run: Coordinator, claims: Claims, output: RunOutput, warnings: Sequence[str]) -> ExitCode:
@@ -188,6 +190,12 @@ class Launcher:
             self._run.standstill.resume_output()
 
 
+def _tidy_up(now: datetime) -> None:
+    """What is too old to be of use: run records, and checkpoints that could not be resumed from."""
+    prune(now)
+    remove_all(outlived(now - timedelta(days=KEPT_DAYS)))
+
+
 def _check_memory_limit(environment: Mapping[str, str]) -> None:
     limit = environment.get(MEMORY_LIMIT_VARIABLE, "")
     if limit and not (limit.isdecimal() and int(limit) > 0):
@@ -199,12 +207,20 @@ def _interrupt(_number: int) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _make_run_dir(cleanup: ExitStack, is_used: Callable[[], bool]) -> Path:
+def _taken(request: RunRequest) -> Taken:
+    return Taken(
+        project_dir=str(request.project_dir),
+        workflow=request.workflow,
+        items=tuple(item.id for item in request.plan.items),
+    )
+
+
+def _make_run_dir(cleanup: ExitStack, taken: Taken, is_used: Callable[[], bool]) -> Path:
     """The run's folder, held as alive. A run that never began leaves none behind."""
     with _records_kept(), stops_deferred():
         run_dir = create_run_dir(datetime.now(UTC))
         cleanup.callback(_remove_unless, is_used, run_dir)
-        cleanup.callback(os.close, hold_run_lock(run_dir))
+        cleanup.callback(os.close, hold_run_lock(run_dir, taken))
     return run_dir
 
 
@@ -350,11 +366,10 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
 
 def _held_items(request: RunRequest, claims: Claims, run_id: str) -> dict[str, str]:
     names = {item.id: claim_name(request.workflow, item.id) for item in request.plan.items}
-    live = [d for d in run_dirs() if d.name != run_id and is_live(d)]
-    others = [d for d in live if load_run(d).project_dir in ("", str(request.project_dir))]
-    refused = take_claims(claims, names, is_owner_alive=bool(others))
-    holder = f"run {others[0].name}" if len(others) == 1 else "another run"
-    return {item.id: holder for item in request.plan.items if item.id in refused}
+    holders = partial(holders_of, str(request.project_dir), request.workflow, besides=run_id)
+    held = take_claims(claims, names, holders)
+    dying = "a worker of a run that was killed; try again in a moment"
+    return {item_id: f"run {holder}" if holder else dying for item_id, holder in held.items()}
 
 
 def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:

@@ -114,7 +114,7 @@ FAILED: Final = Outcome(
 )
 SKIPPED: Final = Outcome(
     name="skipped",
-    meaning="not started: a dependency did not end well, or another run has the item (then it is no failure)",
+    meaning="not started: a dependency did not end well, or another run has the item",
     clause="was skipped",
     is_failure=True,
     is_unfinished=True,
@@ -158,7 +158,7 @@ class Cause(StrEnum):
     EARLIER_RUN = "earlier_run"
     """An earlier run of the batch did it; this one did nothing."""
     HELD = "held"
-    """Another run has it: it is skipped, and no failure of this one."""
+    """Another run has it: it is skipped, and this one cannot say that it is done."""
     DEPENDENCY = "dependency"
     """A dependency did not end well enough."""
     NO_USABLE_KEY = "no_usable_key"
@@ -183,8 +183,6 @@ _GRAVEST_FIRST: Final = (
 def item_exit_code(outcome: Outcome, cause: Cause = Cause.OTHER) -> ExitCode:
     """What one item's end makes of its run."""
     match cause:
-        case Cause.HELD:
-            return ExitCode.OK
         case Cause.NO_USABLE_KEY:
             return ExitCode.NO_USABLE_KEY
         case _:

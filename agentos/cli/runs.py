@@ -18,7 +18,9 @@ from agentos.text.window import window_columns
 if TYPE_CHECKING:
     from agentos.records.format import RunSummary
 
-PRUNE_HELP = "remove ended runs beyond the newest 100 or older than 30 days; unfinished runs are always kept"
+PRUNE_HELP = (
+    "remove runs beyond the newest 100 or older than 30 days, and checkpoints set aside as long ago; never live runs"
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -131,13 +133,18 @@ def _follow(run_id: str) -> int:
 
 
 def _prune(*, is_dry: bool) -> int:
-    from datetime import UTC, datetime
+    from datetime import UTC, datetime, timedelta
 
-    from agentos.records.runs import prunable, prune
+    from agentos.engine.checkpoints import outlived
+    from agentos.files import remove_all
+    from agentos.records.runs import KEPT_DAYS, prunable, prune
 
     now = datetime.now(UTC)
-    run_ids = [run_dir.name for run_dir in prunable(now)] if is_dry else prune(now)
-    say(*run_ids, f"{len(run_ids)} {'to remove' if is_dry else 'removed'}")
+    aside = outlived(now - timedelta(days=KEPT_DAYS))
+    names = [*([run_dir.name for run_dir in prunable(now)] if is_dry else prune(now)), *(path.name for path in aside)]
+    if not is_dry:
+        remove_all(aside)
+    say(*names, f"{len(names)} {'to remove' if is_dry else 'removed'}")
     return ExitCode.OK
 
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -69,16 +69,26 @@ def claim_name(workflow: str, item_id: str) -> str:
     return f"{workflow}/{item_id}"
 
 
-def take_claims(
-    claims: Claims, names: Mapping[str, str], *, is_owner_alive: bool, patience_seconds: float = 5.0
-) -> set[str]:
-    """Claim items (id to claim name); returns the ids somebody else holds.
+Holders = Callable[[], Mapping[str, str]]
+"""Items that living runs have, and which run."""
 
-    When no other run is alive, a held claim belongs to a worker that is about to die with its coordinator: wait.
+
+def take_claims(
+    claims: Claims, names: Mapping[str, str], holders: Holders, *, patience_seconds: float = 5.0
+) -> dict[str, str]:
+    """Claim items (id to claim name). Returns those that somebody else holds, with the run that does.
+
+    What no living run has is held by a worker that is about to die with its coordinator: wait for it. Empty stands
+    for one that does not die in time.
     """
-    deadline = time.monotonic() + (0.0 if is_owner_alive else patience_seconds)
-    refused = {item_id for item_id, name in names.items() if not claims.take(name)}
-    while refused and time.monotonic() < deadline:
+    deadline = time.monotonic() + patience_seconds
+    refused = [item_id for item_id, name in names.items() if not claims.take(name)]
+    held: dict[str, str] = {}
+    while refused:
+        living = holders()
+        held = {item_id: living.get(item_id, "") for item_id in refused}
+        if all(held.values()) or time.monotonic() >= deadline:
+            return held
         time.sleep(0.05)
-        refused = {item_id for item_id in refused if not claims.take(names[item_id])}
-    return refused
+        refused = [item_id for item_id in refused if not claims.take(names[item_id])]
+    return {}

@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentos.files import write_whole
+from agentos.files import read_regular, write_whole
 from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import done_notes_dir
 
 _FORGOTTEN = ".forgotten"
+_MOST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class DoneNotes:
         if any(item_id in forgotten for forgotten in self._forgotten().values()):
             return None
         try:
-            known, outcome, run_id, *documents = json.loads(self._path(item_id).read_text())
+            known, outcome, run_id, *documents = json.loads(read_regular(self._path(item_id), _MOST_BYTES))
             done = Done(known, outcome_named(str(outcome)), str(run_id), tuple(map(str, *documents)))
         except (OSError, ValueError, TypeError):
             return None
@@ -69,7 +70,7 @@ class DoneNotes:
         found = {}
         for path in self._directory.glob(f"*{_FORGOTTEN}"):
             with suppress(OSError, ValueError):
-                found[path] = json.loads(path.read_text())
+                found[path] = json.loads(read_regular(path, _MOST_BYTES))
         return found
 
     def _path(self, item_id: str) -> Path:

@@ -249,6 +249,7 @@ def _serve(
 ) -> UpMessage:
     """Run the item and say how it ended. Whatever a node raises ends here, as text."""
     execution: Execution | None = None
+    checkpoint: ItemCheckpoint | None = None
     try:
         graph = load()
         store, ref = store_at(start.checkpoint_address), ItemRef(start.workflow, start.item_id)
@@ -272,19 +273,28 @@ def _serve(
             extension.node_starts(node)
 
         if standing.questions is not None and standing.answer is None:
+            _fold(checkpoint)
             return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=[], outputs=[], is_parked=True)
         execution.run(opened.initial_state, announce, answer=standing.answer)
         return _done(execution, checkpoint, lambda: documents.stage(start.checkpoint_address))
     except BaseException as error:
         if channel.is_forked:
             _end_forked_child(error)
+        finished = execution.collect_finished() if execution else []
+        _fold(checkpoint)
         # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
         if channel.is_stopping and any(isinstance(e, KeyboardInterrupt | CallCancelledError) for e in _chain(error)):
             return ItemStopped()
-        return _failed(error, execution.collect_finished() if execution else [], channel.broker.redactor)
+        return _failed(error, finished, channel.broker.redactor)
     finally:
-        # The checkpoint stays open: closing would tidy up what is about to be removed.
         outputs.set_keeper(None)
+
+
+def _fold(checkpoint: ItemCheckpoint | None) -> None:
+    """All state of an item that stays goes into one file. After a success it would tidy up what is to be removed."""
+    if checkpoint is not None:
+        with suppress(Exception):  # A full disk: its log stays, and is as good.
+            checkpoint.close()
 
 
 class Notes:
@@ -308,6 +318,7 @@ def _done(execution: Execution, checkpoint: ItemCheckpoint, stage: Callable[[], 
     finished = execution.collect_finished()
     if execution.is_parked:
         checkpoint.park(execution.questions)
+        _fold(checkpoint)
         return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=finished, outputs=[], is_parked=True)
     outcome = state_value(execution.final_state, "outcome")
     reason = state_value(execution.final_state, "reason") or ""

@@ -7,13 +7,14 @@ A run's folder under `runs_dir()` is named by its start and holds `run.lock` (he
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from typing import Any, Literal
 from agentos.clock import stamp
 from agentos.errors import ExitCode, UsageError
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_name, type_name
+from agentos.files import read_regular
 from agentos.hints import Hint
 from agentos.outcomes import Outcome
 from agentos.paths import runs_dir
@@ -41,6 +43,9 @@ POLL_SECONDS = 0.1
 _RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _DOOMED = ".pruned-"
+_BEING_MADE = timedelta(minutes=1)
+"""A run this young may not hold its lock yet."""
+_MOST_LOCK_BYTES = 1 << 24
 LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
 _RUNS_FOR_ESTIMATES = 20
 DURATIONS_FOR_ESTIMATES = 500
@@ -94,12 +99,22 @@ def create_run_dir(now: datetime) -> Path:
             return run_dir
 
 
-def hold_run_lock(run_dir: Path) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a run takes for itself while it lives."""
+
+    project_dir: str = ""
+    workflow: str = ""
+    items: tuple[str, ...] = ()
+
+
+def hold_run_lock(run_dir: Path, taken: Taken | None = None) -> int:
     """Mark the run as alive for as long as the returned descriptor is open, and no longer than this process lives."""
     descriptor = os.open(run_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         # Waits for a reader that is just looking: `is_live` holds the lock for an instant.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, json.dumps(asdict(taken or Taken())).encode())
     except BaseException:
         os.close(descriptor)
         raise
@@ -119,6 +134,28 @@ def is_live(run_dir: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def taken_by(run_dir: Path) -> Taken:
+    """What the run took, also when it has not begun yet, or was killed. Nothing, when its file does not say."""
+    try:
+        said = json.loads(read_regular(run_dir / LOCK_NAME, _MOST_LOCK_BYTES))
+        return Taken(project_dir=said["project_dir"], workflow=said["workflow"], items=tuple(said["items"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return Taken()
+
+
+def holders_of(project_dir: str, workflow: str, *, besides: str) -> dict[str, str]:
+    """Items of the workflow that living runs have and have not ended yet, each with the id of its run."""
+    holders: dict[str, str] = {}
+    for run_dir in run_dirs():
+        if run_dir.name == besides or not is_live(run_dir):
+            continue
+        taken = taken_by(run_dir)
+        if (taken.project_dir, taken.workflow) == (project_dir, workflow):
+            ended = {s.event.item_id for s in read_audit(run_dir, ("item_ended",)) if isinstance(s.event, ItemEnded)}
+            holders |= {item_id: run_dir.name for item_id in taken.items if item_id not in ended}
+    return holders
 
 
 def list_runs() -> list[Run]:
@@ -226,10 +263,11 @@ def past_durations(project_dir: Path, workflow: str) -> list[float]:
 
 
 def prunable(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[Path]:
-    """The runs beyond the newest `keep` or older than `days`, newest first. Unfinished and live ones never."""
+    """The runs beyond the newest `keep` or older than `days`, newest first. Live and just made ones never."""
     oldest = (now.astimezone(UTC) - timedelta(days=days)).strftime(_RUN_ID_FORMAT)
     candidates = [run_dir for place, run_dir in enumerate(run_dirs()) if place >= keep or run_dir.name < oldest]
-    return [run_dir for run_dir in candidates if (run_dir / SUMMARY_NAME).is_file() and not is_live(run_dir)]
+    newest = (now.astimezone(UTC) - _BEING_MADE).strftime(_RUN_ID_FORMAT)
+    return [run_dir for run_dir in candidates if run_dir.name < newest and not is_live(run_dir)]
 
 
 def prune(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[str]:

@@ -108,11 +108,12 @@ def test_an_item_is_looked_at_after_each_of_its_nodes(store: CheckpointStore, ho
     story = Story(dict.fromkeys(("one", "two", "three"), lambda: seen.append(peeked(store))))
     assert run(store, story.chain("one", "two", "three", make=getattr(story, how))).trail == ["one", "two", "three"]
     assert seen == [
-        Standing(input_hash=HASH),
-        Standing("one", HASH, is_untouched=False),
-        Standing("two", HASH, is_untouched=False),
+        # Two steps are LangGraph's own: it takes the input.
+        Standing(input_hash=HASH, steps=2),
+        Standing("one", HASH, is_untouched=False, steps=3),
+        Standing("two", HASH, is_untouched=False, steps=4),
     ]
-    assert peeked(store) == Standing("three", HASH, is_untouched=False)
+    assert peeked(store) == Standing("three", HASH, is_untouched=False, steps=5)
 
 
 def test_an_item_resumes_after_its_last_finished_node(store: CheckpointStore) -> None:
@@ -222,7 +223,7 @@ def test_a_parked_item_asks_takes_an_answer_and_continues_with_it(store: Checkpo
     story = Story({"two": ask("sure?")})
     graph = story.chain("one", "two", "three")
     assert run(store, graph).questions == ["sure?"]
-    assert peeked(store) == Standing("one", HASH, questions=["sure?"], is_untouched=False)
+    assert peeked(store) == Standing("one", HASH, questions=["sure?"], is_untouched=False, steps=3)
     store.answer(REF, ["sure?"], "no")
     store.answer(REF, ["sure?"], {"sure": True})
     assert (peeked(store).questions, peeked(store).answer) == (["sure?"], {"sure": True})
@@ -348,7 +349,7 @@ def test_a_kill_between_a_nodes_commit_and_its_record_reruns_nothing(
     # Shown: one node behind, never ahead.
     assert peeked(store).resumes_after == ([None, *names][names.index(node)])
     with closing(store.open(REF)) as checkpoint:
-        assert checkpoint.standing == Standing(node, HASH, is_untouched=False)
+        assert checkpoint.standing == Standing(node, HASH, is_untouched=False, steps=names.index(node) + 2)
         # Opening it brings what is shown up to date.
         assert peeked(store) == checkpoint.standing
     story = Story()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from typing import Any
 
 from harness import Sandbox, of_type
@@ -69,14 +71,33 @@ def test_a_second_run_skips_what_the_first_holds_and_says_who_holds_it(sandbox: 
     assert sandbox.notes().count("busy n1 start") == 1
 
 
-def test_a_run_that_only_skips_what_another_does_has_not_failed(sandbox: Sandbox) -> None:
-    sandbox.write_items(item("busy", n1="wait go"))
-    first = sandbox.start()
+def test_with_another_run_alive_the_items_of_a_killed_one_are_waited_for_and_done(sandbox: Sandbox) -> None:
+    """Who holds an item is the run that has it, not any run that happens to live in the project."""
+    sandbox.write_items(item("busy", n1="wait go"), name="busy.jsonl")
+    sandbox.write_items(item("a", n2="wait go"), item("b", n1="wait go"))
+    alive = sandbox.start(items="busy.jsonl")
     sandbox.wait_for_note("busy n1 start")
-
-    assert sandbox.run().code == 0
+    [alive_run] = [path.name for path in sandbox.run_dirs()]
+    killed = sandbox.start("--parallel", "2")
+    sandbox.wait_for_note("a n2 start")
+    sandbox.wait_for_note("b n1 start")
+    # Its workers live on for a while: nobody is there to end them.
+    server = killed.fork_server()
+    os.kill(server, signal.SIGSTOP)
+    killed.kill()
+    killed.process.wait()
+    next_run = sandbox.start("--parallel", "2")
+    only_busy = sandbox.run(items="busy.jsonl")
+    os.kill(server, signal.SIGCONT)
     sandbox.release("go")
-    assert first.wait().code == 0
+    done = next_run.wait()
+
+    assert f"[busy] skipped: held by run {alive_run}" in only_busy.lines
+    assert only_busy.code == 1  # It cannot say that `busy` is done.
+    assert done.code == 0, done.stdout + done.stderr
+    assert "held by" not in done.stdout
+    assert "[a] resuming after n1" in done.lines
+    assert alive.wait().code == 0
 
 
 def test_items_of_a_killed_run_are_taken_over_at_once_without_a_manual_step(sandbox: Sandbox) -> None:

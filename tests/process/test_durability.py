@@ -289,6 +289,58 @@ def test_a_damaged_database_is_set_aside_with_a_message_and_its_item_starts_over
         assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
 
 
+def spoil_the_log(path: Path) -> None:
+    log = Path(f"{path}-wal")
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    log.write_bytes(data)
+
+
+def lose_the_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def test_a_log_that_is_damaged_or_gone_is_said_and_set_aside_like_a_damaged_database(sandbox: Sandbox) -> None:
+    """SQLite takes what is left of it for all there is, without a word."""
+    damages = {"spoiled": spoil_the_log, "lost": lose_the_log}
+    sandbox.write_items(item("whole", n3="crash_once w"), *(item(d, n3=f"crash_once {d}.c") for d in damages))
+    assert sandbox.run().code == 1
+    for name, damage in damages.items():
+        [path] = sandbox.home.glob(f"checkpoints/*/*_workflow_{name}.db")
+        damage(path)
+
+    again = sandbox.run()
+
+    assert again.code == 0, again.stdout
+    assert "[whole] resuming after n2" in again.lines
+    for name in damages:
+        assert starts_of(sandbox, name) == ["n1", "n2", "n3", "n1", "n2", "n3"], name
+        [line] = [line for line in again.lines if line.startswith(f"[{name}] checkpoint is damaged")]
+        assert "its write-ahead log is missing or damaged" in line
+        assert "starting over" in line
+        assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
+
+
+def test_an_item_that_stays_has_all_of_its_state_in_one_file(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("stopped", n2="wait go"), item("failed", n2="fail_once f"))
+    run = sandbox.start("--parallel", "2")
+    run.wait_for_record("item_ended", item="failed")
+    sandbox.wait_for_note("stopped n2 start")
+    run.kill(signal.SIGINT)
+    assert run.wait().code == 130
+    kept = [
+        f"graphs-steps-graph_workflow_{name}.db{end}" for name in ("failed", "stopped") for end in ("", ".peek.json")
+    ]
+    assert sandbox.databases() == kept
+
+    # So a copy of that file alone resumes.
+    for record in sandbox.home.glob("checkpoints/*/*.peek.json"):
+        record.unlink()
+    sandbox.release("go")
+    assert sandbox.run().code == 0
+    assert starts_of(sandbox, "stopped") == starts_of(sandbox, "failed") == ["n1", "n2", "n2", "n3"]
+
+
 def test_damage_is_told_though_the_run_is_stopped_before_the_items_turn(sandbox: Sandbox) -> None:
     sandbox.write_items(item("first", n2="wait never"), item("damaged", n2="raise sour"))
     assert sandbox.run("damaged").code == 1

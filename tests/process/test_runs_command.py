@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from harness import Sandbox, eventually, no_process_left
@@ -146,24 +147,31 @@ def test_an_unknown_run_is_a_usage_error_that_names_the_nearest(sandbox: Sandbox
     )
 
 
-def test_prune_removes_what_the_policy_says_and_never_what_is_live_or_unfinished(sandbox: Sandbox) -> None:
+def test_prune_removes_what_the_policy_says_and_never_what_is_live(sandbox: Sandbox) -> None:
     sandbox.write_items(_WAITS)
     started = sandbox.start()
     started.wait_for_record("node_started", node="n2")
     [live] = sandbox.run_dirs()
     ancient = datetime.now(UTC) - timedelta(days=99)
     runs = {}
-    for number, name in enumerate(("finished", "unfinished")):
+    for number, name in enumerate(("killed", "finished")):
         runs[name] = live.with_name((ancient + timedelta(hours=number)).strftime("%Y%m%d-%H%M%S-%f"))
         runs[name].mkdir()
         (runs[name] / "workflow-audit.jsonl").touch()
     (runs["finished"] / "summary.json").write_text(json.dumps({"run": runs["finished"].name}))
 
+    [database] = sandbox.home.glob("checkpoints/*/*.db")
+    aside = [Path(f"{database}.damaged-{day:%Y%m%d-%H%M%S}-7") for day in (ancient, datetime.now(UTC))]
+    for path in (*aside, wal := Path(f"{aside[0]}-wal")):
+        path.touch()
+    names = [runs["finished"].name, runs["killed"].name, aside[0].name, wal.name]
+
     planned = sandbox.command("runs", "prune", "--dry-run")
-    assert planned.lines == [runs["finished"].name, "1 to remove"]
+    assert planned.lines == [*names, "4 to remove"]
     assert runs["finished"].exists()
-    assert sandbox.command("runs", "prune").lines == [runs["finished"].name, "1 removed"]
-    assert set(sandbox.run_dirs()) == {live, runs["unfinished"]}
+    assert sandbox.command("runs", "prune").lines == [*names, "4 removed"]
+    assert sandbox.run_dirs() == [live]
+    assert [path.exists() for path in aside] == [False, True]
 
     sandbox.release("go")
     assert started.wait().code == 0

@@ -91,7 +91,7 @@ def test_a_cause_of_a_later_version_is_just_another_cause() -> None:
         ([(COMPLETED,), (APPROVED,), (PUBLISHED,)], None, False, Code.OK),
         ([(COMPLETED,), (FAILED,)], None, False, Code.ITEM_FAILED),
         ([(COMPLETED,), (SKIPPED, Cause.DEPENDENCY)], None, False, Code.ITEM_FAILED),
-        ([(COMPLETED,), (SKIPPED, Cause.HELD)], None, False, Code.OK),
+        ([(COMPLETED,), (SKIPPED, Cause.HELD)], None, False, Code.ITEM_FAILED),
         ([(COMPLETED,), (NEEDS_REVISION,)], None, False, Code.NEEDS_ATTENTION),
         ([(AWAITING_REVIEW,)], None, False, Code.NEEDS_ATTENTION),
         ([(PAUSED,)], None, False, Code.NEEDS_ATTENTION),

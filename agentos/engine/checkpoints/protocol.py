@@ -51,6 +51,8 @@ class Standing:
     """A person's answer, if there is one already."""
     is_untouched: bool = True
     """No node has left anything but an error: whatever its input was, it is as good as new."""
+    steps: int = 0
+    """How many steps are on the disk itself. It only grows: a copy that knows of more is proof of a loss."""
 
 
 class CheckpointStore(Protocol):
@@ -136,4 +138,5 @@ class ItemCheckpoint(Protocol):
     def outputs(self) -> Iterable[tuple[str, bytes]]:
         """The documents kept, by path."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """All of it is in one place from here on: what is kept beside it while it is open is folded in."""

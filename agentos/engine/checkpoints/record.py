@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from agentos.engine.checkpoints.protocol import Standing
-from agentos.files import write_private
+from agentos.files import read_regular, write_private
 
 _FORMAT = 1
 _BLOCK_BYTES = 512
 """Lines are filled up to whole blocks, so that most replace one of the same length."""
 _MOST_READS = 3
+_MOST_BYTES = 1 << 26
 
 
 def to_text(standing: Standing) -> str:
@@ -52,11 +53,10 @@ def read(path: Path) -> Standing | None:
     """None when there is none, or none that is whole. One that is just being written is read again."""
     for _ in range(_MOST_READS):
         try:
-            with path.open("rb") as file:
-                sum_, _, text = file.readline().partition(b" ")
+            line, _, _ = read_regular(path, _MOST_BYTES).partition(b"\n")
         except OSError:
             return None
-        text = text.rstrip()
+        sum_, _, text = line.rstrip().partition(b" ")
         if sum_ == _sum(text):
             return from_text(text.decode(errors="replace"))
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -26,6 +27,9 @@ _BETWEEN = "_workflow_"
 _RECORD = ".peek.json"
 _LOGS = ("-wal", "-journal")
 """What SQLite reads beside a database."""
+SET_ASIDE_FORMAT = "%Y%m%d-%H%M%S"
+SET_ASIDE = re.compile(r"\.db\.[a-z]+-(\d{8}-\d{6})-\d+(-wal|-journal)?$")
+"""The end of the name of what was set aside, with the time when."""
 _ROOM_BYTES = 1 << 20
 """Less room than this is a full disk, whatever still fits."""
 
@@ -80,7 +84,7 @@ class SqliteStore:
 
     def keep_aside(self, ref: ItemRef, kind: str) -> str:
         """The database last: a log without it would be taken for the next one's."""
-        kept = self._path(ref, f".{kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}")
+        kept = self._path(ref, f".{kind}-{time.strftime(SET_ASIDE_FORMAT, time.gmtime())}-{os.getpid()}")
         for suffix in ("-shm", _RECORD):
             self._path(ref, suffix).unlink(missing_ok=True)
         for suffix in (*_LOGS, ""):
@@ -102,7 +106,9 @@ class SqliteStore:
 
     def output_paths(self, ref: ItemRef) -> list[str]:
         try:
-            uri = f"{self._path(ref).absolute().as_uri()}?mode=ro"
+            # Without a log there is nothing beside the database to read, and nothing must appear there.
+            mode = "mode=ro" if self._path(ref, "-wal").exists() else "immutable=1"
+            uri = f"{self._path(ref).absolute().as_uri()}?{mode}"
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
                 return [str(row[0]) for row in connection.execute("SELECT path FROM agentos_outputs")]
         except (sqlite3.Error, UnicodeDecodeError):
@@ -116,14 +122,18 @@ class SqliteStore:
         with damage_is_told(), unwritable_is_a_fault():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not path.exists():
-                # A kill in the middle of `remove` leaves a record that is not the new database's.
-                record_path.unlink(missing_ok=True)
+                # A kill in the middle of `remove` leaves what is not the new database's.
+                self.remove(ref)
+            elif not path.is_file():
+                raise CheckpointUnusable("damaged", "not a regular file")
             connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
             try:
-                return SqliteCheckpoint(connection, ref.item_id, partial(self._write_record, record_path))
+                opened = SqliteCheckpoint(connection, ref.item_id, partial(self._write_record, record_path))
+                _refuse_loss(opened.standing, record.read(record_path))
             except BaseException:
                 connection.close()
                 raise
+            return opened
 
 
 class Show(Protocol):
@@ -235,6 +245,16 @@ class SqliteCheckpoint:
         if standing is None:
             raise CheckpointUnusable("outdated", "made by another version of AgentOS")
         return standing
+
+
+def _refuse_loss(standing: Standing, shown: Standing | None) -> None:
+    """The record is written after the commit that it tells of: it is never ahead, unless commits are gone.
+
+    SQLite itself says nothing when its log is missing or ends in damage: it takes what is left for all there is.
+    """
+    if shown is not None and shown.steps > standing.steps:
+        lost = f"{shown.steps - standing.steps} of {shown.steps} steps are lost"
+        raise CheckpointUnusable("damaged", f"its write-ahead log is missing or damaged: {lost}")
 
 
 def scratch_checkpoint() -> SqliteCheckpoint:

@@ -68,7 +68,7 @@ class ItemSaver(SqliteSaver):
 
         def after(standing: Standing) -> Standing:
             # Whatever it asked a person, it has moved on.
-            standing = replace(standing, questions=None, answer=None)
+            standing = replace(standing, questions=None, answer=None, steps=standing.steps + 1)
             if not is_of_nodes:
                 return standing
             last = next(reversed(self.running.values()), standing.resumes_after)

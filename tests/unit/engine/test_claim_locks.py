@@ -132,7 +132,7 @@ def test_a_run_learns_at_once_which_items_a_live_run_holds(lock_path: Path) -> N
     with Claims(lock_path) as one, Claims(lock_path) as other:
         one.take("w/b")
         names = {"a": "w/a", "b": "w/b", "c": "w/c"}
-        assert take_claims(other, names, is_owner_alive=True) == {"b"}
+        assert take_claims(other, names, lambda: {"b": "run-1"}) == {"b": "run-1"}
         assert not one.take("w/a")
 
 
@@ -140,8 +140,9 @@ def test_a_run_waits_for_the_last_worker_of_a_dead_one(lock_path: Path) -> None:
     with hold(lock_path, "w/a") as holder, Claims(lock_path) as claims:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        refused = take_claims(claims, {"a": "w/a"}, is_owner_alive=False, patience_seconds=0.1)
-        assert refused == {"a"}
+        # Another run is alive, but it has other items: who holds this one is about to die.
+        others = {"z": "run-1"}
+        assert take_claims(claims, {"a": "w/a"}, lambda: others, patience_seconds=0.1) == {"a": ""}
         assert holder.stdin is not None
         holder.stdin.close()
-        assert take_claims(claims, {"a": "w/a"}, is_owner_alive=False, patience_seconds=30) == set()
+        assert take_claims(claims, {"a": "w/a"}, lambda: others, patience_seconds=30) == {}

@@ -24,8 +24,8 @@ def test_the_gravest_end_decides() -> None:
     assert tally_of(a=NEEDS_REVISION, b=FAILED).exit_code(None) is ExitCode.ITEM_FAILED
 
 
-def test_items_that_another_run_has_are_no_failure() -> None:
-    assert tally_of({"b": Cause.HELD}, a=COMPLETED, b=SKIPPED).exit_code(None) is ExitCode.OK
+def test_items_that_were_skipped_are_not_done_whoever_has_them() -> None:
+    assert tally_of({"b": Cause.HELD}, a=COMPLETED, b=SKIPPED).exit_code(None) is ExitCode.ITEM_FAILED
     assert tally_of({"b": Cause.DEPENDENCY}, a=COMPLETED, b=SKIPPED).exit_code(None) is ExitCode.ITEM_FAILED
 
 

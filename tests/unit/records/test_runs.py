@@ -330,17 +330,17 @@ def test_past_durations_stay_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert past_durations(tmp_path, "lld") == []
 
 
-def test_pruning_keeps_the_newest_and_the_recent_and_all_unfinished() -> None:
+def test_pruning_keeps_the_newest_the_recent_and_the_live_however_they_ended() -> None:
     runs = [finished_run(NOW + timedelta(hours=hour)) for hour in range(5)]
     old_and_died = unfinished_run(NOW - timedelta(days=90))
     old_and_live = finished_run(NOW - timedelta(days=80))
     old = finished_run(NOW - timedelta(days=31))
     now = NOW + timedelta(hours=5)
     with alive(old_and_live):
-        assert prune(now, keep=100, days=30) == [old.name]
+        assert prune(now, keep=100, days=30) == [old.name, old_and_died.name]
         assert prune(now, keep=3, days=30) == [runs[1].name, runs[0].name]
         assert prune(now, keep=3, days=30) == []
-        assert set(run_dirs()) == {*runs[2:], old_and_died, old_and_live}
+        assert set(run_dirs()) == {*runs[2:], old_and_live}
     assert sorted(path.name for path in runs[0].parent.iterdir()) == sorted(path.name for path in run_dirs())
 
 

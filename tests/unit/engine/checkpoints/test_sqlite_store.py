@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -157,6 +159,55 @@ def test_text_that_is_none_is_damage_and_no_full_disk(store: SqliteStore, checkp
         connection.execute("UPDATE agentos_item SET value = CAST(x'80ff' AS TEXT)")
     with pytest.raises(CheckpointUnusable, match="checkpoint is damaged"):
         store.open(REF)
+
+
+def test_a_record_that_knows_of_more_steps_than_the_database_is_proof_of_a_loss(
+    tmp_path: Path, db_path: Path, checkpoint: SqliteCheckpoint
+) -> None:
+    with checkpoint.moving(lambda standing: replace(standing, steps=3)), checkpoint.connection as connection:
+        checkpoint.note_standing(connection.cursor())
+    copies = tmp_path / "copied without the log"
+    copies.mkdir()
+    for path in (db_path, Path(f"{db_path}.peek.json")):
+        shutil.copy(path, copies)
+    with pytest.raises(CheckpointUnusable, match="write-ahead log is missing or damaged: 3 of 3 steps are lost"):
+        SqliteStore(copies).open(REF)
+
+
+@pytest.mark.parametrize("place", ["", ".peek.json"])
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(
+    store: SqliteStore, db_path: Path, checkpoint: SqliteCheckpoint, place: str
+) -> None:
+    checkpoint.close()
+    Path(f"{db_path}{place}").unlink()
+    os.mkfifo(f"{db_path}{place}")
+    assert store.peek(REF) == (Standing() if place else None)
+    assert store.output_paths(REF) == []
+    if not place:
+        with pytest.raises(CheckpointUnusable, match="not a regular file"):
+            store.open(REF)
+
+
+def test_what_a_kill_in_the_middle_of_removing_leaves_is_gone_with_the_next_removal(
+    store: SqliteStore, db_path: Path, checkpoint: SqliteCheckpoint
+) -> None:
+    db_path.unlink()
+    assert Path(f"{db_path}-shm").exists()
+    with closing(store.open(REF)) as again:
+        assert again.standing == Standing()
+    store.remove(REF)
+    assert list(db_path.parent.iterdir()) == []
+
+
+def test_looking_for_documents_leaves_nothing_beside_a_closed_database(
+    store: SqliteStore, db_path: Path, checkpoint: SqliteCheckpoint
+) -> None:
+    checkpoint.keep_output(Path("/a.md"), b"text")
+    assert store.output_paths(REF) == ["/a.md"]
+    checkpoint.close()
+    before = sorted(path.name for path in db_path.parent.iterdir())
+    assert store.output_paths(REF) == ["/a.md"]
+    assert sorted(path.name for path in db_path.parent.iterdir()) == before
 
 
 def test_an_empty_file_is_as_good_as_none(store: SqliteStore, db_path: Path) -> None:
