@@ -96,6 +96,7 @@ def _example_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
         dict[str, typing.Any]: st.dictionaries(st.text(), json_values, max_size=3),
         dict[str, str]: st.dictionaries(st.text(), st.text(), max_size=3),
         list[str]: st.lists(st.text(), max_size=3),
+        tuple[str, ...]: st.lists(st.text(), max_size=3).map(tuple),
         tuple[LearnedLimit, ...]: st.lists(_record_of(LearnedLimit), max_size=2).map(tuple),
         list[tuple[str, float]]: st.lists(st.tuples(st.text(), st.floats(allow_nan=False)), max_size=3),
     }[hint]
