@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-all check wheel bench clean
+.PHONY: demo test test-slow test-all check wheel docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) tools/setup_environment.py $(VENV)
@@ -35,6 +35,12 @@ wheel: $(VENV)/.installed
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) tools/try_wheel.py dist
+
+# Pages that are written from the code: the reference of commands and the file inventory.
+docs: $(VENV)/.installed
+	$(BIN)/python -m agentos.cli.reference > docs/reference/commands.md.new
+	mv docs/reference/commands.md.new docs/reference/commands.md
+	$(BIN)/python -m tools.file_inventory
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m compileall -q agentos

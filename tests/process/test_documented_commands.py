@@ -1,0 +1,89 @@
+"""Every command block of the README and of the quickstart, run line by line in a project like a newcomer's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from backlog import Backlog
+
+PROJECT_DIR = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/quickstart.md")
+OURS = ("agentos", "lld-workflow", "issue-workflow")
+# What is not ours to run here: it installs, or takes minutes, or is the reader's own folder.
+OTHERS = ("make", "pip", "pipx", "uv", "python3", "cd")
+# Minutes of tests for each item: what they would do is enough.
+LONG = ("implement", "pipeline")
+GRAPH = """
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+
+class State(TypedDict, total=False):
+    path: str
+
+
+graph = StateGraph(State)
+graph.add_node("review", lambda state: {})
+graph.add_edge(START, "review")
+graph.add_edge("review", END)
+"""
+
+
+def command_lines(page: str) -> list[str]:
+    """The lines of all blocks without a language."""
+    text = (PROJECT_DIR / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [line for language, block in blocks if not language for line in block.splitlines() if line.strip()]
+
+
+def prepare(backlog: Backlog) -> None:
+    """What the pages speak of: issues 42 and 43, a brief, a graph with its items."""
+    backlog.add_issues(42, 43)
+    backlog.add_brief("dark-mode")
+    (backlog.project / "flows").mkdir()
+    (backlog.project / "flows/review.py").write_text(GRAPH)
+    (backlog.project / "items.jsonl").write_text('{"id": "a1", "input": {"path": "src/app.py"}}\n')
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false"]
+    for arguments in (["add", "."], ["commit", "--quiet", "-m", "The project"]):
+        subprocess.run([*git, *arguments], cwd=backlog.project, check=True, stdin=subprocess.DEVNULL)
+
+
+def paste(backlog: Backlog, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """A line as typed in the project's folder, but without a network, whatever key was added on the way."""
+    is_long = words[0] == "agentos" and words[1] in LONG and "--dry-run" not in words
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{backlog.environment['PATH']}"
+    offline = {"AGENTOS_DRAFTER": "offline", "AGENTOS_REVIEWER": "offline", "PATH": programs}
+    return subprocess.run(
+        ["sh", "-c", shlex.join([*words, "--dry-run"] if is_long else words)],
+        cwd=backlog.project,
+        env=backlog.environment | offline,
+        input="a-secret-of-nobody\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_documented_command_works_in_the_order_of_the_page(backlog: Backlog, page: str) -> None:
+    prepare(backlog)
+    lines = command_lines(page)
+    assert len(lines) > 10
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        assert words[0] in (*OURS, *OTHERS), line
+        if words[0] in OURS:
+            done = paste(backlog, words)
+            assert done.returncode == 0, (line, done.stdout, done.stderr)
+
+
+def test_every_documented_make_target_exists() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (PROJECT_DIR / "Makefile").read_text(), re.MULTILINE))
+    named = {line.split()[1] for page in PAGES for line in command_lines(page) if line.startswith("make ")}
+    assert named <= targets
