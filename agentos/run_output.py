@@ -14,6 +14,7 @@ from agentos.engine.stream_sink import StreamSink
 from agentos.events import Stamped
 from agentos.reporters.console import ConsoleReporter, wants_colour
 from agentos.settings import environment
+from agentos.text.encodings import Transcoded, is_utf8
 from agentos.text.window import columns_of
 
 
@@ -59,8 +60,10 @@ class RunOutput:
     def _make_console(self, descriptor: int, run_dir: Path) -> ConsoleReporter:
         sys.stdout.flush()
         is_terminal = os.isatty(descriptor) and environment().get("TERM") != "dumb"
+        sink = self._sink(descriptor)
+        encoding = (sys.stdout if descriptor == 1 else sys.stderr).encoding
         return ConsoleReporter(
-            self._sink(descriptor),
+            sink if is_utf8(encoding) else Transcoded(sink, encoding),
             is_terminal=is_terminal,
             columns=lambda: columns_of(descriptor),
             colour=wants_colour(environment(), is_terminal=is_terminal),

@@ -11,7 +11,7 @@ from pathlib import Path
 from cli_parallel_utils import WorkflowTask, add_parallel_arguments, run_work
 
 from agentos.cli import issue, lld
-from agentos.cli.main import guarded, parse
+from agentos.cli.main import guarded, open_standard_streams, parse
 from agentos.cli.parsing import CommandParser
 from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    open_standard_streams()
     args = parse_args(argv)
     return guarded(lambda: run(args))
 

@@ -14,6 +14,7 @@ from agentos.cli.parsing import CommandParser
 from agentos.distribution import DISTRIBUTION, clash
 from agentos.errors import AgentosError, ExitCode
 from agentos.processes.stop_signals import as_program
+from agentos.text.encodings import never_fails
 
 COMMANDS = {
     "demo": "see it work: ten issues of a sample project designed, four of them implemented, offline",
@@ -122,7 +123,10 @@ def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None
 
 
 def open_standard_streams() -> None:
-    """Streams that came closed (`>&-`, some daemons) lead nowhere from here on, not into the next file that opens."""
+    """Make the streams usable, whatever the shell gave us: closed ones lead nowhere, and all take any text.
+
+    A stream that came closed (`>&-`, some daemons) would else be the next file that opens.
+    """
     for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -130,6 +134,8 @@ def open_standard_streams() -> None:
             if null != descriptor:
                 os.close(null)
             setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        never_fails(stream)
 
 
 def guarded(command: Callable[[], int]) -> int:

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+from agentos.errors import UsageError
 from agentos.text.terminal import clean_block
 
 
@@ -22,6 +23,16 @@ def confirmed(question: str) -> bool:
         return False
     say(f"{question} [y/N]", to_stderr=True)
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def read_standard_input() -> str:
+    """All of it. UsageError for what is not text in the encoding of the terminal."""
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"standard input is not {error.encoding} text: byte {error.start + 1} is {error.reason}"
+        ) from None
 
 
 def say_document(text: str) -> None:

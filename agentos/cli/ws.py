@@ -20,7 +20,7 @@ from agentos.cli.options import (
     project_from,
     setting_flags,
 )
-from agentos.cli.texts import say, say_json
+from agentos.cli.texts import read_standard_input, say, say_json
 from agentos.engine.limits import DEFAULT_PARALLELISM
 from agentos.errors import ExitCode
 from agentos.hints import Hint
@@ -204,7 +204,7 @@ def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
 def _new(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli.ws_tables import made_json
 
-    text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    text = read_standard_input() if arguments.text == "-" else arguments.text
     made = project.new(arguments.slug, text, base=arguments.base, copy=arguments.copy)
     for provided in made.provided:
         if provided.problem:

@@ -16,12 +16,14 @@ from agentos.text.table import cut, table_lines
 from agentos.text.words import counted, duration, one_line
 
 _RUN_HEADINGS = ("RUN", "STATE", "ENDED", "WORKFLOW", "STARTED", "TIME", "RESULT", "PROJECT")
+# What a narrow window does without, the first one first.
+_EXPENDABLE = ("PROJECT", "TIME", "STARTED", "WORKFLOW", "RESULT")
 _ITEM_HEADINGS = ("ITEM", "OUTCOME", "TIME", "", "REASON")
 
 
 def list_lines(runs: Sequence[Run], columns: int) -> list[str]:
     """The runs as a table no wider than the window."""
-    return table_lines([_RUN_HEADINGS, *(_run_row(run) for run in runs)], columns)
+    return table_lines([_RUN_HEADINGS, *(_run_row(run) for run in runs)], columns, expendable=_EXPENDABLE)
 
 
 def show_lines(run: Run, summary: RunSummary, columns: int) -> list[str]:

@@ -80,3 +80,31 @@ def test_a_reader_that_leaves_early_hears_no_complaint(sandbox: Sandbox) -> None
     done = shell(sandbox, "| true", "--help")
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("latin-1", "gr\xfcn \\u0141 ..."), ("ascii", "gr\\xfcn \\u0141 ...")]
+)
+def test_what_an_encoding_has_not_is_shown_as_well_as_it_can_be(sandbox: Sandbox, encoding: str, said: str) -> None:
+    environment = {**sandbox.environment, "PYTHONIOENCODING": encoding, "COLUMNS": "40"}
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n1": "print gr\xfcn \u0141 \u2026"}}})
+
+    def run(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            [str(AGENTOS), *arguments],
+            cwd=sandbox.project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE_SECONDS,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode(encoding).splitlines()
+
+    assert f"[a] {said}" in run(*sandbox.arguments())
+    headings, row = run("runs")
+    [run_dir] = sandbox.run_dirs()
+    assert headings.split() == ["RUN", "STATE", "ENDED"]
+    assert row.split() == [run_dir.name, "finished", "1/1"]
+    assert f"[COORDINATOR] Logs: {run_dir}" in run("runs", "show")
