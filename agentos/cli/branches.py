@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,13 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         if arguments.allow_overlap
         else "do not run at the same time"
     )
+    added = [
+        f"{line}: they run at the same time, and the merge is tried" for line in conflicts.additions_in_words(prefix)
+    ]
     return replace(
         work,
         plan=work.plan if arguments.allow_overlap else replace(work.plan, exclusive=conflicts.rivals()),
-        warnings=[*work.warnings, *(f"{line}: they {how}" for line in overlaps if not arguments.dry_run)],
+        warnings=[*work.warnings, *([] if arguments.dry_run else [*(f"{o}: they {how}" for o in overlaps), *added])],
         notes=[*_dry_run_notes(conflicts, prefix), *work.notes],
         details=_dry_run_details(conflicts),
         check=lambda: _check_publishing(run),
@@ -85,6 +88,7 @@ def _titles(plan: Plan, skipped: Sequence[tuple[str, Reason]]) -> dict[str, str]
 def _dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
     """What a dry run says about overlaps, in lines for people."""
     notes = [f"Overlap: {line}" for line in conflicts.words(label_prefix)]
+    notes += [f"Additions: {line}" for line in conflicts.additions_in_words(label_prefix)]
     if len(conflicts.merge_order) > 1:
         notes.append(f"Merge order: {', '.join(f'{label_prefix}{item_id}' for item_id in conflicts.merge_order)}")
     return notes
@@ -92,7 +96,10 @@ def _dry_run_notes(conflicts: Conflicts, label_prefix: str) -> list[str]:
 
 def _dry_run_details(conflicts: Conflicts) -> dict[str, Any]:
     """The same as fields of a JSON document."""
-    overlaps = [{"items": [each.first, each.second], "files": list(each.files)} for each in conflicts.overlaps]
+    overlaps = [
+        {"items": [each.first, each.second], "files": list(each.files), "added_to": list(each.added_to)}
+        for each in conflicts.overlaps
+    ]
     return {"overlaps": overlaps, "merge_order": list(conflicts.merge_order)}
 
 
@@ -127,11 +134,15 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
         if check.is_clean:
             words = "merges cleanly"
         elif check.conflicts:
-            words = f"conflicts in {', '.join(check.conflicts)}"
+            words = f"conflicts in {', '.join(_explained(check.conflicts, run.conflicts.all_added_to))}"
         else:
             words = f"not tried: {check.problem}"
         lines.append(f"  {run.label_prefix}{item_id}  {record.branch}  {words}")
     return lines
+
+
+def _explained(paths: Sequence[str], added_to: Collection[str]) -> list[str]:
+    return [f"{path} (both add to it: keep both sides)" if path.casefold() in added_to else path for path in paths]
 
 
 def _check_publishing(run: CodeRun) -> None:

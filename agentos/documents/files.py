@@ -31,6 +31,16 @@ class FileChange:
     line: int
     target: str | None = None
 
+    @property
+    def only_adds(self) -> bool:
+        """Whether the file is to keep all it has: the design says what is added, and of no other change."""
+        if self.change not in (Change.MODIFY, Change.UNKNOWN):
+            return False
+        if _CHANGING.search(self.description):
+            return False
+        is_list = self.path.replace("\\", "/").rpartition("/")[2].casefold() in _LISTS
+        return is_list or _ADDING.search(self.description) is not None
+
 
 _VERBS = {
     Change.ADD: "add|adds|added|new|create|creates|created",
@@ -39,6 +49,19 @@ _VERBS = {
     Change.RENAME: "rename|renames|renamed|move|moves|moved",
 }
 _CHANGE_OF_VERB = {verb: change for change, verbs in _VERBS.items() for verb in verbs.split("|")}
+_CHANGING = re.compile(
+    r"\b(?:modif|updat|edit|chang|delet|remov|drop|renam|mov|replac|rewrit|rewrot|refactor|restructur|fix|convert"
+    r"|split|extract|wrap|sort|reorder|adapt|adjust|instead)\w*|\b(?:parameter|argument|method|field|default)s?\b",
+    re.IGNORECASE,
+)
+_ADDING = re.compile(
+    r"\b(?:append|export|re-?export|register)\w*"
+    r"|\badd(?:s|ed|ing)?\b.*\b(?:entr(?:y|ies)|lines?|imports?|functions?|class(?:es)?|constants?|helpers?|tests?|cases?"
+    r"|commands?|routes?|sections?|rows?)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_LISTS = frozenset({"__init__.py", "__init__.pyi", "changelog.md", "requirements.txt", ".gitignore"})
+"""Files that are lists by nature: who names one without another change in mind adds a line."""
 _WORD = re.compile(r"[a-z]+")
 _LABELLED = re.compile(r"[*_(\[]*([A-Za-z]+)[*_)\]]*\s*[:)\]]\s*[*_]*\s*|\(([A-Za-z]+)(?: files?)?\)\s*")
 _SEPARATOR = re.compile(r"\s*(?:[—–:]|-(?=\s)|\|)\s*")

@@ -51,8 +51,18 @@ class Lld:
     @property
     def listed_files(self) -> tuple[str, ...]:
         """Every path the table of changes names, old and new names of renamed files too."""
-        paths = [path for change in self.files for path in (change.path, change.target) if path]
-        return tuple(dict.fromkeys(path.removeprefix("./") for path in paths))
+        return _paths(self.files)
+
+    @property
+    def added_to(self) -> tuple[str, ...]:
+        """Those of the listed files that keep all they have."""
+        otherwise = _paths([change for change in self.files if not change.only_adds])
+        return tuple(path for path in self.listed_files if path not in otherwise)
+
+
+def _paths(changes: Iterable[FileChange]) -> tuple[str, ...]:
+    paths = [path for change in changes for path in (change.path, change.target) if path]
+    return tuple(dict.fromkeys(path.removeprefix("./") for path in paths))
 
 
 def parse_lld(text: str, path: str | None = None) -> Lld:

@@ -98,18 +98,20 @@ class Designs(Sandbox):
         self,
         number: int,
         title: str,
-        files: Iterable[tuple[str, str]],
+        files: Iterable[tuple[str, ...]],
         requirements: Iterable[str],
         *,
         more: str = "",
     ) -> Path:
-        """Write an approved design; one scenario a requirement."""
+        """Write an approved design; one scenario per requirement. A file is path, change and perhaps description."""
         listed = list(requirements)
         text = _LLD.format(
             number=number,
             title=title,
             more=more,
-            files="\n".join(f"| `{path}` | {change} | The change |" for path, change in files),
+            files="\n".join(
+                f"| `{path}` | {change} | {' '.join(what) or 'The change'} |" for path, change, *what in files
+            ),
             requirements="\n".join(f"{place}. {text}" for place, text in enumerate(listed, start=1)),
             scenarios="\n".join(
                 f"| {place:02d}0 | {text} | Auto | x | y | It holds | {place} |"

@@ -266,6 +266,20 @@ def test_the_same_command_again_has_only_the_unfinished_one_left(done: tuple[Des
     assert {"id": "1", "reason": "implemented on agentos/1"} in document["skipped"]
 
 
+def test_designs_that_only_add_to_a_file_do_not_wait_for_each_other(designs: Designs) -> None:
+    exports = ("tally/__init__.py", "Modify", "Export it")
+    for number in (11, 12):
+        designs.design(number, "A thing", [(f"tally/thing_{number}.py", "Add"), exports], ["It is there"])
+    designs.design(13, "Another", [("tally/__init__.py", "Modify", "Replace the docstring")], ["It is there"])
+    shown = designs.command("implement", "--all", "--dry-run")
+    assert "Additions: tally/__init__.py is only added to by IMPL-11, IMPL-12" in shown.lines
+    assert "Overlap: tally/__init__.py is changed by IMPL-11, IMPL-13, IMPL-12" in shown.lines
+    plan = json.loads(designs.command("implement", "--all", "--dry-run", "--json").stdout)
+    found = {tuple(each["items"]): (each["files"], each["added_to"]) for each in plan["overlaps"]}
+    path = ["tally/__init__.py"]
+    assert found == {("11", "12"): ([], path), ("11", "13"): (path, []), ("12", "13"): (path, [])}
+
+
 def test_a_dry_run_shows_overlaps_and_order_and_writes_nothing(designs: Designs) -> None:
     designs.add(1, 4, 5, 6)
     before = sorted(str(path) for path in designs.root.rglob("*") if ".git/" not in str(path))

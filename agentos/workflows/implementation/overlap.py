@@ -18,21 +18,27 @@ class Overlap:
     first: str
     second: str
     files: tuple[str, ...]
+    added_to: tuple[str, ...] = ()
+    """Files that both only add to: that is for the merge to judge, and no reason to wait for each other."""
 
     def words(self) -> str:
-        return f"{self.first} and {self.second} both change {', '.join(self.files)}"
+        return f"{self.first} and {self.second} both change {', '.join((*self.files, *self.added_to))}"
 
 
-def find_overlaps(changes: Mapping[str, Collection[str]]) -> tuple[Overlap, ...]:
+def find_overlaps(
+    changes: Mapping[str, Collection[str]], additions: Mapping[str, Collection[str]] | None = None
+) -> tuple[Overlap, ...]:
     """Every pair of items that change a file in common, in the items' order.
 
-    A path that ends in `/` stands for everything below it.
+    A path that ends in `/` stands for everything below it. `additions` are those of the changes that only add.
     """
     normal = {item: {_normal(path) for path in paths} for item, paths in changes.items()}
+    adds = {item: {_normal(path) for path in paths} for item, paths in (additions or {}).items()}
     overlaps = []
     for first, second in itertools.combinations(normal, 2):
         if shared := _shared(normal[first], normal[second]):
-            overlaps.append(Overlap(first, second, tuple(sorted(shared))))
+            both_add = shared & adds.get(first, set()) & adds.get(second, set())
+            overlaps.append(Overlap(first, second, tuple(sorted(shared - both_add)), tuple(sorted(both_add))))
     return tuple(overlaps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -223,39 +223,52 @@ class Conflicts:
     merge_order: tuple[str, ...]
 
     def words(self, label_prefix: str = "") -> list[str]:
-        """One line a file that several items change."""
-        by_file: dict[str, dict[str, None]] = {}
-        for overlap in self.overlaps:
-            for path in overlap.files:
-                by_file.setdefault(path, {}).update(dict.fromkeys((overlap.first, overlap.second)))
-        return [
-            f"{path} is changed by {', '.join(f'{label_prefix}{item_id}' for item_id in items)}"
-            for path, items in sorted(by_file.items())
-        ]
+        """One line for each file that several items change."""
+        by_file = _by_file((path, overlap) for overlap in self.overlaps for path in overlap.files)
+        return [f"{path} is changed by {_labels(items, label_prefix)}" for path, items in by_file.items()]
+
+    def additions_in_words(self, label_prefix: str = "") -> list[str]:
+        """One line for each file that several items add to, and none of them changes otherwise."""
+        by_file = _by_file((path, overlap) for overlap in self.overlaps for path in overlap.added_to)
+        return [f"{path} is only added to by {_labels(items, label_prefix)}" for path, items in by_file.items()]
+
+    @property
+    def all_added_to(self) -> frozenset[str]:
+        """The files of `additions_in_words`, in lower case."""
+        changed = {path for overlap in self.overlaps for path in overlap.files}
+        return frozenset({path for overlap in self.overlaps for path in overlap.added_to} - changed)
 
     def rivals(self) -> dict[str, tuple[str, ...]]:
-        """For each item those it must not run beside; one entry a pair."""
+        """For each item those it must not run beside; one entry per pair."""
         found: dict[str, list[str]] = {}
         for overlap in self.overlaps:
-            found.setdefault(overlap.first, []).append(overlap.second)
+            if overlap.files:
+                found.setdefault(overlap.first, []).append(overlap.second)
         return {item_id: tuple(others) for item_id, others in found.items()}
+
+
+def _by_file(pairs: Iterable[tuple[str, Overlap]]) -> dict[str, dict[str, None]]:
+    found: dict[str, dict[str, None]] = {}
+    for path, overlap in pairs:
+        found.setdefault(path, {}).update(dict.fromkeys((overlap.first, overlap.second)))
+    return dict(sorted(found.items()))
+
+
+def _labels(items: Iterable[str], label_prefix: str) -> str:
+    return ", ".join(f"{label_prefix}{item_id}" for item_id in items)
 
 
 def find_conflicts(plan: Plan) -> Conflicts:
     """Overlaps between items of which neither builds on the other: those that do come one after the other anyway."""
-    changes = {item.id: changed_by(item) for item in plan.items}
+    designs = {item.id: parse_lld(item.input["lld_text"]) for item in plan.items}
+    changes = {item_id: design.listed_files for item_id, design in designs.items()}
     overlaps = [
         overlap
-        for overlap in find_overlaps(changes)
+        for overlap in find_overlaps(changes, {item_id: design.added_to for item_id, design in designs.items()})
         if not _builds_on(plan.depends_on, overlap.first, overlap.second)
         and not _builds_on(plan.depends_on, overlap.second, overlap.first)
     ]
     return Conflicts(tuple(overlaps), merge_order(changes, plan.depends_on))
-
-
-def changed_by(item: Item) -> list[str]:
-    """The files a design says it changes; none when there is no design yet."""
-    return list(parse_lld(item.input["lld_text"]).listed_files)
 
 
 def _builds_on(depends_on: Mapping[str, Sequence[str]], item_id: str, other: str) -> bool:

@@ -7,7 +7,7 @@ from document_samples import FILES, ISSUE, REQUIREMENTS, SCENARIOS, TITLE, Style
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.documents.files import Change, read_change
+from agentos.documents.files import Change, FileChange, read_change
 from agentos.documents.inline import plain
 from agentos.documents.lld import parse_lld
 from agentos.documents.markdown import parse
@@ -224,3 +224,25 @@ def test_questions_are_resolved_by_a_tick_or_an_answer(item: str, resolved: bool
 @pytest.mark.parametrize("item", ["- None", "- N/A.", "- *None at this time*", "Nothing to ask."])
 def test_no_questions_are_no_questions(item: str) -> None:
     assert parse_lld(design_with("Open Questions", item)).open_questions == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "description", "only_adds"),
+    [
+        ("pkg/__init__.py", Change.MODIFY, "Export `mean`", True),
+        ("pkg/__init__.py", Change.MODIFY, "", True),
+        ("pkg/__init__.py", Change.MODIFY, "Rename the exports", False),
+        ("pkg/__init__.py", Change.ADD, "Export `mean`", False),
+        ("CHANGELOG.md", Change.UNKNOWN, "Tell of it", True),
+        ("app/stats.py", Change.MODIFY, "Add the functions `mean` and `median`", True),
+        ("app/stats.py", Change.MODIFY, "Append `mean`", True),
+        ("app/stats.py", Change.MODIFY, "Add a parameter to the function `mean`", False),
+        ("app/stats.py", Change.MODIFY, "Add `mean` and replace `average`", False),
+        ("app/stats.py", Change.MODIFY, "The new behaviour", False),
+        ("app/stats.py", Change.DELETE, "Export", False),
+    ],
+)
+def test_a_design_says_whether_a_file_keeps_all_it_has(
+    path: str, change: Change, description: str, only_adds: bool
+) -> None:
+    assert FileChange(path, change, description, 1).only_adds is only_adds

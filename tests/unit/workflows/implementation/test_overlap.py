@@ -28,6 +28,16 @@ def test_a_directory_overlaps_with_everything_below_it_and_nothing_beside_it() -
     assert pairs == {("a", "b"), ("a", "d"), ("b", "d"), ("c", "d")}
 
 
+def test_files_that_both_only_add_to_are_told_apart() -> None:
+    changes = {"a": ["pkg/__init__.py", "x.py"], "b": ["pkg/__init__.py", "x.py"], "c": ["pkg/__init__.py"]}
+    adds = {"a": ["./pkg/__init__.py"], "b": ["pkg/__init__.py"]}
+    assert find_overlaps(changes, adds) == (
+        Overlap("a", "b", ("x.py",), ("pkg/__init__.py",)),
+        Overlap("a", "c", ("pkg/__init__.py",)),
+        Overlap("b", "c", ("pkg/__init__.py",)),
+    )
+
+
 def test_merge_order_puts_dependencies_first_and_the_most_entangled_last() -> None:
     assert merge_order(CHANGES) == ("d", "b", "c", "a")
     assert merge_order(CHANGES, {"d": ["a"], "b": ["not-here"]}) == ("b", "c", "a", "d")
