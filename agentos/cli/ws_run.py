@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,14 @@ from agentos.hints import Hint
 from agentos.outcomes import PAUSED
 from agentos.reporters.resume_line import resume_line
 from agentos.text.window import window_columns
+from agentos.text.words import listed
+from agentos.workflows.implementation.branch import folder_of
+from agentos.workflows.implementation.records import read_record
 from agentos.workstreams.commands import ProjectWorkstreams, choose_able
 from agentos.workstreams.registry import this_process
 from agentos.workstreams.run import WorkstreamResult, WorkstreamRun
 from agentos.workstreams.stages import IMPLEMENTATION, Found, Route, choose_route, find_work, graph_items
-from agentos.workstreams.state import Active, TakeUp, Workstream
+from agentos.workstreams.state import Active, Completed, Failed, Paused, TakeUp, Workstream, status_word
 
 if TYPE_CHECKING:
     from agentos.launch import RunRequest
@@ -42,20 +45,49 @@ def run_named(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not chosen:
         raise UsageError(f"no workstream to run: see `{Hint.LIST_WORKSTREAMS.line()}`")
-    return run_command.run(_work(arguments, project, [workstreams[slug] for slug in chosen]))
+    named = [slug for slug in chosen if slug in arguments.slugs]
+    return run_command.run(_work(arguments, project, [workstreams[slug] for slug in chosen], named=named))
 
 
 def run_all(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    """`ws run-all`: the active ones."""
-    active = [each for _, each in sorted(project.refreshed().items()) if each.state == Active()]
-    if not active:
-        stream = sys.stderr if arguments.json else sys.stdout
-        stream.write(f"No active workstreams. `{Hint.NEW_WORKSTREAM.line()}` makes one.\n")
-        return ExitCode.OK
-    return run_command.run(_work(arguments, project, active))
+    """`ws run-all`: the active ones. Others that are not completed are named, with what runs them."""
+    workstreams = [each for _, each in sorted(project.refreshed().items())]
+    active = [each for each in workstreams if each.state == Active()]
+    others = _not_active(arguments, workstreams)
+    if active:
+        work = _work(arguments, project, active)
+        return run_command.run(replace(work, warnings=[*work.warnings, *others]))
+    stream = sys.stderr if arguments.json else sys.stdout
+    more = others or [f"`{Hint.NEW_WORKSTREAM.line()}` makes one."]
+    stream.write("".join(f"{line}\n" for line in ["No active workstreams.", *more]))
+    return ExitCode.OK
 
 
-def _work(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Sequence[Workstream]) -> Work:
+def _not_active(arguments: argparse.Namespace, workstreams: Iterable[Workstream]) -> list[str]:
+    """Which workstreams `run-all` does not take although they are not done, and how to run them."""
+    again = resume_template(arguments, verb="run")
+    resume = resume_template(arguments, verb="resume", kept=("project",))
+    by_state: dict[str, list[Workstream]] = {"failed": [], "paused": []}
+    for each in workstreams:
+        if isinstance(each.state, Failed | Paused):
+            by_state[status_word(each.state)].append(each)
+    lines = []
+    for word, templates in (("failed", [again]), ("paused", [resume, again])):
+        if slugs := [each.slug for each in by_state[word]]:
+            commands = " && ".join(resume_line(template, slugs, arguments.budget) for template in templates)
+            lines.append(
+                f"not active, {word}: {listed(slugs)}. To run {'it' if len(slugs) == 1 else 'them'}: {commands}"
+            )
+    return lines
+
+
+def _work(
+    arguments: argparse.Namespace,
+    project: ProjectWorkstreams,
+    chosen: Sequence[Workstream],
+    *,
+    named: Collection[str] = (),
+) -> Work:
     """What a run would do. Nothing has been started or written."""
     chosen = [project.with_living_base(each) for each in chosen]
     route = choose_route(arguments.mode, arguments.steps)
@@ -66,9 +98,11 @@ def _work(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Se
         route = Route((IMPLEMENTATION,), route.nodes)
         # A worktree that is missing now is made again, at its usual place, before the run.
         placed = [replace(each, path=each.path or project.repository.path_for(each.slug)) for each in chosen]
-        found = Found(tuple(graph_items(placed)))
+        found = Found(tuple(graph_items(placed, folder_of(project.project_dir, project.repository))))
     else:
-        found = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh)
+        found = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh, named=named)
+    if route.completes:
+        found = found.without_unmet(_unfinished(project), named)
     plan, left = run_command.planned(arguments, found.items)
     work = Work(
         arguments=arguments,
@@ -85,6 +119,16 @@ def _work(arguments: argparse.Namespace, project: ProjectWorkstreams, chosen: Se
         return work
     # A branch that was made from a bare commit is merged into whatever the user is on.
     return with_branches(work, {each.slug: each.base for each in chosen if not _COMMIT.fullmatch(each.base)})
+
+
+def _unfinished(project: ProjectWorkstreams) -> set[str]:
+    """Workstreams whose work others cannot build on yet."""
+    known = project.registry.workstreams()
+    return {
+        slug
+        for slug, each in known.items()
+        if each.state != Completed() and read_record(project.project_dir, slug) is None
+    }
 
 
 def _starter(

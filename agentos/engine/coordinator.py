@@ -249,7 +249,7 @@ class Coordinator:
                 attempt=attempt,
                 input=dict(item.input),
                 checkpoint_address=self._store.checkpoint_address(item.id),
-                project_dir=str(settings.project_dir),
+                work_dir=item.work_dir or str(settings.project_dir),
                 # An item that comes back, after a crash or a lost backend, resumes from where it was.
                 fresh=settings.fresh and item.id not in self._opened,
                 heartbeat_seconds=settings.time_limits.heartbeat_seconds,

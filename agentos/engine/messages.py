@@ -19,7 +19,7 @@ class StartItem:
     attempt: int
     input: dict[str, Any]
     checkpoint_address: str
-    project_dir: str
+    work_dir: str
     fresh: bool
     heartbeat_seconds: float
     stop_grace_seconds: float

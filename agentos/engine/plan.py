@@ -35,6 +35,8 @@ class Item:
     depends_on: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """What this item's worker has in its environment beside what all have."""
+    work_dir: str = ""
+    """Where its worker works, if not in the project's folder."""
 
 
 @dataclass(frozen=True, slots=True)

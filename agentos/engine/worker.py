@@ -238,7 +238,7 @@ def _prepare_process(start: StartItem) -> None:
     os.environ.update(start.environment)
     os.environ["AGENTOS_WORKFLOW_DB"] = start.checkpoint_address
     os.environ[ITEM_VARIABLE] = start.item_id
-    os.chdir(start.project_dir)
+    os.chdir(start.work_dir)
     memory_limit = os.environ.get(MEMORY_LIMIT_VARIABLE)
     if memory_limit:
         host.limit_memory(int(memory_limit))

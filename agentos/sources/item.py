@@ -8,6 +8,7 @@ from typing import Protocol
 
 from agentos.documents.approval import document_hash
 from agentos.documents.issue import dependencies
+from agentos.documents.markdown import parse
 
 PRIORITY_WORDS = {"critical": 20, "urgent": 20, "high": 10, "medium": 0, "normal": 0, "low": -10}
 
@@ -61,6 +62,11 @@ def without_padding(identifier: str) -> str:
 def dependency_ids(text: str) -> tuple[str, ...]:
     """The ids a document says it depends on, once each; a document that names itself is for the planner to refuse."""
     return tuple(dict.fromkeys(without_padding(name) for name in dependencies(text)))
+
+
+def priority_in(text: str) -> int:
+    """The priority that a document's front matter gives it; 0 without one."""
+    return priority_of(parse(text).front_matter.get("priority", "")) or 0
 
 
 def priority_of(value: object) -> int | None:

@@ -36,6 +36,9 @@ class ReasonKind(Enum):
     IMPLEMENTED = "implemented on {about}"
     DESIGN_APPROVED = "its design is approved already"
     WAITS_FOR_MERGE = "waits until {about} is merged"
+    NO_TEXT = "has no text to work on"
+    NO_DESIGN = "has no approved design"
+    ANOTHERS_DESIGN = "would replace {about}, which is not its design"
     DEPENDENCY_OPEN = "depends on {about}, which is not implemented"
     BEYOND_LIMIT = "left for later by --limit {about}"
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.documents.approval import Intact, document_hash, verify_approval
+from agentos.documents.approval import Absent, Intact, document_hash, verify_approval
+from agentos.documents.lld import parse_lld
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.settings import Settings
-from agentos.sources.item import dependency_ids
-from agentos.workflows.implementation.pending import design_item, why_implemented
-from agentos.workflows.pending import Reason, ReasonKind, Skipped
+from agentos.sources.item import dependency_ids, priority_in
+from agentos.workflows.document_paths import document_paths
+from agentos.workflows.implementation.pending import design_item, why_implemented, without_unmet
+from agentos.workflows.implementation.records import read_record
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Skipped
 from agentos.workflows.pipeline.pending import from_design, from_issue
 from agentos.workflows.registry import WORKFLOWS, Workflow
 from agentos.workstreams.state import Workstream
@@ -27,6 +30,8 @@ STAGES: Final = (DESIGN, IMPLEMENTATION)
 MODES: Final = {"execute": STAGES, "analyze": (DESIGN,)}
 _WORKFLOW_OF: Final = {(DESIGN,): "lld", (IMPLEMENTATION,): "implementation", STAGES: "pipeline"}
 _LONGEST_TITLE: Final = 200
+_NOT_READY: Final = "needs revision"
+"""The status the design workflow gives a design that its review did not pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +88,56 @@ class Found:
     skipped: Skipped = ()
     """Slugs, and why."""
 
+    def without_unmet(self, unfinished: Collection[str], named: Collection[str]) -> Found:
+        """Without what builds on unfinished workstreams that are not part of it. UsageError if it was asked for."""
+        able = without_unmet(Pending(self.items, {}, self.skipped), unfinished, named=named)
+        return Found(able.items, able.skipped)
+
 
 def find_work(
-    workstreams: Iterable[Workstream], route: Route, project_dir: Path, settings: Settings, *, fresh: bool = False
+    workstreams: Iterable[Workstream],
+    route: Route,
+    project_dir: Path,
+    settings: Settings,
+    *,
+    fresh: bool = False,
+    named: Collection[str] = (),
 ) -> Found:
-    """The items of a route. UsageError names a workstream that lacks what the route starts from."""
+    """The items of a route. One that cannot take it is skipped with the reason; UsageError if it was asked for."""
     items: list[Item] = []
     skipped: list[tuple[str, Reason]] = []
     for workstream in workstreams:
-        found = _Documents(workstream, project_dir, settings)
-        reason = None if fresh else found.nothing_to_do(route)
-        if reason:
-            skipped.append((workstream.slug, reason))
+        slug = workstream.slug
+        if not workstream.text.strip():
+            if (done := read_record(project_dir, slug)) is not None:
+                skipped.append((slug, _to_complete(slug, Reason(ReasonKind.IMPLEMENTED, done.branch))))
+                continue
+            obstacle: Reason | None = _without_text(slug, project_dir, settings)
         else:
+            found = _Documents(workstream, project_dir, settings)
+            if not fresh and (reason := found.nothing_to_do(route)):
+                skipped.append((slug, reason))
+                continue
+            obstacle = found.obstacle(route, fresh=fresh)
+        if obstacle is None:
             items.append(found.item(route))
+        elif slug in named:
+            raise UsageError(f"{slug} {obstacle}")
+        else:
+            skipped.append((slug, obstacle))
     return Found(tuple(items), tuple(skipped))
+
+
+def _to_complete(slug: str, reason: Reason) -> Reason:
+    return replace(reason, further=f"`{Hint.COMPLETE_WORKSTREAM.line(slug=slug)}` closes it")
+
+
+def _without_text(slug: str, project_dir: Path, settings: Settings) -> Reason:
+    """A branch that was found in git. Where it has a design, the work on it is that of another command."""
+    if any(path.is_file() for path in document_paths(project_dir, settings, "lld", slug)):
+        continues = Hint.CONTINUE.line(workflow="implement", item=slug)
+        return Reason(ReasonKind.NO_TEXT, further=f"it has a design, which `{continues}` works on")
+    return Reason(ReasonKind.NO_TEXT, further=f"give it one with `{Hint.GIVE_TEXT.line(slug=slug)}`")
 
 
 class _Documents:
@@ -116,11 +156,25 @@ class _Documents:
         if not route.completes:
             return Reason(ReasonKind.DESIGN_APPROVED, further="--fresh designs it again")
         where = why_implemented(self._design, self._project_dir, self._settings)
-        return (
-            replace(where, further=f"`{Hint.COMPLETE_WORKSTREAM.line(slug=self._workstream.slug)}` closes it")
-            if where
-            else None
-        )
+        return _to_complete(self._workstream.slug, where) if where else None
+
+    def obstacle(self, route: Route, *, fresh: bool) -> Reason | None:
+        """Why the route cannot be taken."""
+        if self._design is not None:
+            return None
+        if DESIGN not in route.stages:
+            return Reason(ReasonKind.NO_DESIGN, further="run it with --mode analyze first")
+        path = document_paths(self._project_dir, self._settings, "lld", self._issue.id)[0]
+        if fresh or not path.is_file() or self._is_cut_short(route):
+            return None
+        if is_replaceable(path.read_text(encoding="utf-8", errors="replace")):
+            return None
+        shown = path.relative_to(self._project_dir).as_posix()
+        how = "move it away or choose another name for the workstream; --fresh replaces it"
+        return Reason(ReasonKind.ANOTHERS_DESIGN, shown, how)
+
+    def _is_cut_short(self, route: Route) -> bool:
+        return store_for(self._project_dir).exists(ItemRef(route.workflow().name, self._issue.id))
 
     def item(self, route: Route) -> Item:
         if route.stages == (DESIGN,):
@@ -130,9 +184,7 @@ class _Documents:
 
     def _starts_with(self, route: Route) -> Item:
         if route.stages == (IMPLEMENTATION,):
-            if self._design is None:
-                slug = self._workstream.slug
-                raise UsageError(f"{slug} has no approved design: run it with --mode analyze first")
+            assert self._design is not None  # Without one `obstacle` has said so.
             return self._design
         # A run that was cut short continues with what it began with, even if a design was written meanwhile.
         found = store_for(self._project_dir).peek(ItemRef(route.workflow().name, self._issue.id))
@@ -154,9 +206,6 @@ class _Documents:
 
 
 def _issue_item(workstream: Workstream) -> Item:
-    if not workstream.text.strip():
-        give = Hint.GIVE_TEXT.line(slug=workstream.slug)
-        raise UsageError(f"{workstream.slug} has no text to work on: give it one with `{give}`")
     text = issue_text(workstream)
     return Item(
         id=workstream.slug,
@@ -167,13 +216,39 @@ def _issue_item(workstream: Workstream) -> Item:
             "source_hash": document_hash(text),
             "origin": f"workstream {workstream.slug}",
         },
-        depends_on=tuple(name for name in dependency_ids(text) if name != workstream.slug),
+        priority=priority_in(text),
+        depends_on=_dependencies(workstream.slug, text),
     )
 
 
-def graph_items(workstreams: Iterable[Workstream]) -> list[Item]:
-    """Items for a user's own graph: its state declares these keys."""
-    return [Item(id=each.slug, input=_facts(each)) for each in workstreams]
+def _dependencies(slug: str, text: str) -> tuple[str, ...]:
+    return tuple(name for name in dependency_ids(text) if name != slug)
+
+
+def is_replaceable(design: str) -> bool:
+    """Whether a design that is not for a workstream's text may make room for the one that is.
+
+    Neither approved text nor what a person wrote is replaced unasked.
+    """
+    status = parse_lld(design).status or ""
+    return isinstance(verify_approval(design), Absent) and status.casefold() == _NOT_READY
+
+
+def graph_items(workstreams: Iterable[Workstream], folder: str = "") -> list[Item]:
+    """Items for a user's own graph: its state declares these keys, and its worker works in the worktree.
+
+    `folder` is the project's in its repository.
+    """
+    return [
+        Item(
+            id=each.slug,
+            input=_facts(each),
+            priority=priority_in(each.text),
+            depends_on=_dependencies(each.slug, each.text),
+            work_dir=str(Path(str(each.path), folder)),
+        )
+        for each in workstreams
+    ]
 
 
 def _facts(workstream: Workstream) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class Bench:
                 attempt=attempt,
                 input=dict(nodes),
                 checkpoint_address=SqliteStore(self.folder).address(ItemRef("contract", item_id)),
-                project_dir=str(self.folder),
+                work_dir=str(self.folder),
                 fresh=False,
                 heartbeat_seconds=5.0,
                 stop_grace_seconds=GRACE.worker,

@@ -120,8 +120,48 @@ def test_run_all_takes_the_active_ones_only(shop: Workshop) -> None:
     assert finished.code == 0
     assert {record["item"] for record in of_type(shop.records(), "item_started")} == {"a", "d"}
     assert shop.states() == {"a": "completed", "b": "paused", "c": "completed", "d": "failed"}
-    nothing = shop.ws("run-all")
-    assert (nothing.code, "No active workstreams" in nothing.stdout) == (0, True)
+    run_d = "agentos ws run d --graph graphs/streams.py:graph"
+    assert f"[COORDINATOR] Warning: not active, failed: d. To run it: {run_d}" in finished.lines
+    assert (
+        f"not active, paused: b. To run it: agentos ws resume b && {run_d.replace(' d ', ' b ')}" in finished.stdout
+    )
+    nothing = shop.ws("run-all", *GRAPH)
+    assert (nothing.code, nothing.lines[0]) == (0, "No active workstreams.")
+    assert nothing.lines[1:] == [
+        line.removeprefix("[COORDINATOR] Warning: ") for line in finished.lines if "not active" in line
+    ]
+
+
+def test_priorities_dependencies_and_worktrees_count_for_ones_own_graph_too(shop: Workshop) -> None:
+    shop.make(a="Depends on #issue-123\nn1: here", issue_123="n1: here", z="---\npriority: high\n---\nn1: here")
+    alone = shop.run_graph("a")
+    assert (alone.code, "a depends on issue-123, which is not implemented" in alone.stderr) == (2, True)
+    assert shop.run_graph("*", "--parallel", "1").code == 0
+    assert [record["item"] for record in of_type(shop.records(), "item_started")] == ["z", "issue-123", "a"]
+    for slug in ("a", "issue-123", "z"):
+        assert f"{slug} works in {shop.worktree(slug)}" in shop.notes()
+
+
+def test_branches_without_text_are_skipped_and_an_approved_design_is_never_replaced_unasked(shop: Workshop) -> None:
+    offline = ("--mode", "analyze", "--drafter", "offline", "--reviewer", "offline")
+    words = "Add mean(values) to app.py: the sum of the values divided by their count"
+    shop.make(mean=words)
+    assert shop.ws("run-all", *offline).code == 0
+    design = shop.project / "docs/lld/active/LLD-mean.md"
+    approved = design.read_text()
+    assert shop.ws("rm", "mean").code == 0
+    shop.git("worktree", "add", "--quiet", "-b", "agentos/mean", str(shop.root / "by-hand"))
+    shop.make(other=words)
+    finished = shop.ws("run-all", *offline)
+    assert finished.code == 0, finished.stderr
+    assert "1 skipped: mean (has no text to work on; it has a design, which `agentos implement mean` works on)" in (
+        finished.stdout
+    )
+    assert (shop.project / "docs/lld/active/LLD-other.md").exists()
+    assert shop.ws("new", "mean", "Add a median instead of a mean, for odd counts").code == 0
+    refused = shop.ws("run", "mean", *offline)
+    assert (refused.code, "mean would replace docs/lld/active/LLD-mean.md" in refused.stderr) == (2, True)
+    assert design.read_text() == approved
 
 
 def test_a_named_workstream_that_cannot_run_is_refused_and_one_a_glob_matched_is_left(shop: Workshop) -> None:

@@ -167,6 +167,7 @@ def _print_kilobytes(number: str) -> None:
 TASKS: dict[str, Any] = {
     "wait": _wait_for,
     "print": print,
+    "here": lambda _: note(f"{os.environ['AGENTOS_ITEM_ID']} works in {Path.cwd()}"),
     "environment": lambda name: note(f"{name}={os.environ.get(name)}"),
     "print_kilobytes": _print_kilobytes,
     "sleep": lambda seconds: time.sleep(float(seconds)),

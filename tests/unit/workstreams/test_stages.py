@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
+from agentos.workflows.implementation.records import Implemented, as_text, record_path
+from agentos.workflows.pending import ReasonKind
 from agentos.workstreams import stages
 from agentos.workstreams.stages import DESIGN, IMPLEMENTATION, Route, choose_route, find_work, graph_items, issue_text
 from agentos.workstreams.state import Workstream
@@ -100,9 +101,41 @@ def test_the_slug_is_the_items_id_and_its_dependencies_come_from_the_text(projec
     assert not item.environment
 
 
-def test_a_workstream_without_text_says_how_to_give_it_one(project: Path) -> None:
-    with pytest.raises(UsageError, match="a has no text to work on: give it one with `agentos ws new a"):
-        find_work([stream(text="")], ANALYZE, project, Settings())
+def test_a_workstream_without_text_is_skipped_and_says_how_to_give_it_one(project: Path) -> None:
+    empty = stream(text="")
+    ((slug, reason),) = find_work([empty], ANALYZE, project, Settings()).skipped
+    assert (slug, reason.kind) == ("a", ReasonKind.NO_TEXT)
+    with pytest.raises(UsageError, match=r"a has no text to work on; give it one with `.*agentos ws new a"):
+        find_work([empty], ANALYZE, project, Settings(), named=["a"])
+
+
+def test_a_branch_of_an_implemented_or_approved_design_is_no_obstacle_to_the_others(project: Path) -> None:
+    empty = stream(text="")
+    write_design(project, stream())
+    ((slug, reason),) = find_work([empty, stream("b")], EXECUTE, project, Settings()).skipped
+    assert slug == "a"
+    assert "it has a design, which `" in str(reason)
+    assert "agentos implement a` works on" in str(reason)
+    record = record_path(project, "a")
+    record.parent.mkdir(parents=True)
+    record.write_text(as_text(Implemented(document_hash="h", branch="agentos/a", commit="c", base="HEAD")))
+    found = find_work([empty, stream("b")], EXECUTE, project, Settings(), named=["a", "b"])
+    assert [item.id for item in found.items] == ["b"]
+    assert str(found.skipped[0][1]).startswith("implemented on agentos/a; ")
+
+
+def test_a_design_that_is_not_the_workstreams_own_is_not_replaced_unasked(project: Path) -> None:
+    path = write_design(project, stream(), is_current=False)
+    edited, by_hand, unready = path.read_text() + "\nMore.\n", "# Mine\n", "# 1 - X\n\n* **Status:** Needs revision\n"
+    for text, replaces in ((path.read_text(), False), (edited, False), (by_hand, False), (unready, True)):
+        path.write_text(text)
+        for route in (ANALYZE, EXECUTE):
+            found = find_work([stream()], route, project, Settings())
+            assert len(found.items) == replaces, text
+            assert len(find_work([stream()], route, project, Settings(), fresh=True).items) == 1
+    path.write_text(by_hand)
+    with pytest.raises(UsageError, match=r"a would replace docs/lld/active/LLD-a.md, which is not its design; move"):
+        find_work([stream()], ANALYZE, project, Settings(), named=["a"])
 
 
 def test_an_approved_design_of_the_same_text_need_not_be_made_again(project: Path) -> None:
@@ -111,8 +144,6 @@ def test_an_approved_design_of_the_same_text_need_not_be_made_again(project: Pat
     ((slug, reason),) = find_work([workstream], ANALYZE, project, Settings()).skipped
     assert (slug, str(reason)) == ("a", "its design is approved already; --fresh designs it again")
     assert len(find_work([workstream], ANALYZE, project, Settings(), fresh=True).items) == 1
-    changed = replace(workstream, text="add something else")
-    assert len(find_work([changed], ANALYZE, project, Settings()).items) == 1
 
 
 def test_code_starts_from_the_approved_design_on_the_workstreams_own_base(project: Path) -> None:
@@ -129,10 +160,9 @@ def test_code_starts_from_the_approved_design_on_the_workstreams_own_base(projec
 def test_code_alone_is_refused_without_an_approved_design_of_this_text(project: Path, has_design: bool) -> None:
     if has_design:
         write_design(project, stream(), is_current=False)
-    with pytest.raises(UsageError, match="a has no approved design: run it with --mode analyze first"):
-        find_work([stream()], CODE, project, Settings())
-    (item,) = find_work([stream()], EXECUTE, project, Settings()).items
-    assert "source_text" in item.input
+    with pytest.raises(UsageError, match="a has no approved design; run it with --mode analyze first"):
+        find_work([stream()], CODE, project, Settings(), named=["a"])
+    assert [slug for slug, _ in find_work([stream()], CODE, project, Settings()).skipped] == ["a"]
 
 
 def test_what_was_cut_short_goes_on_with_what_it_began_with(project: Path) -> None:
@@ -144,8 +174,24 @@ def test_what_was_cut_short_goes_on_with_what_it_began_with(project: Path) -> No
     assert item == began
 
 
+def test_what_builds_on_an_unfinished_workstream_waits_for_it(project: Path) -> None:
+    streams = [stream("a"), stream("b", text="Depends on #a"), stream("c", text="Depends on #z and #old")]
+    found = find_work(streams, EXECUTE, project, Settings())
+    assert found.without_unmet({"a", "b", "c"}, ()) == found
+    alone = find_work(streams[1:], EXECUTE, project, Settings())
+    ((slug, reason),) = alone.without_unmet({"a", "b", "c"}, ()).skipped
+    assert (slug, reason.kind) == ("b", ReasonKind.DEPENDENCY_OPEN)
+    with pytest.raises(UsageError, match="b depends on a, which is not implemented"):
+        alone.without_unmet({"a"}, ["b"])
+
+
 def test_a_users_graph_is_told_what_a_workstream_is() -> None:
+    front = "---\npriority: high\n---\nDepends on #issue-123 and #a"
+    (urgent,) = graph_items([stream(text=front)], "packages/app")
+    assert (urgent.priority, urgent.depends_on) == (10, ("issue-123",))
+    assert urgent.work_dir == "/somewhere/a/packages/app"
     (item,) = graph_items([stream()])
+    assert item.work_dir == "/somewhere/a"
     assert item.input == {
         "slug": "a",
         "text": "add rate limiting",
