@@ -92,6 +92,7 @@ class Coordinator:
             make_worker=lambda item_id: self._make_worker(item_id, attempt=1),
             may_prepare=lambda: self._is_loaded and all(run.is_at_work for run in self._running.values()),
         )
+        self._redactor = redactor
         self._results = Results(
             settings,
             tuple(self._items),
@@ -255,6 +256,7 @@ class Coordinator:
                 heartbeat_seconds=settings.time_limits.heartbeat_seconds,
                 stop_grace_seconds=GRACE.worker,
                 environment=dict(item.environment),
+                masked=tuple(self._redactor.secrets),
             )
         )
 

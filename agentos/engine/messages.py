@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
 from agentos.keys.leases import LeaseAnswer, LeaseRequest
@@ -24,6 +24,8 @@ class StartItem:
     heartbeat_seconds: float
     stop_grace_seconds: float
     environment: dict[str, str]
+    masked: tuple[str, ...] = field(default=(), repr=False)
+    """Secrets that nothing the worker keeps may show, wherever it got them from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

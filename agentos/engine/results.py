@@ -165,8 +165,10 @@ class Results:
         self._store.give_back(run.item.id)
 
     def _note_done(self, item: Item, outcome: Outcome, documents: Sequence[str]) -> bool:
+        shown = outcome_named(self._redactor.redact_text(outcome.name))
+        paths = [self._redactor.redact_text(path) for path in documents]
         try:
-            self._store.note_done(item, outcome, self._settings.run_id, documents)
+            self._store.note_done(item, shown, self._settings.run_id, paths)
         except OSError as error:
             self._fault(f"cannot note that {item.id} is done: {error.strerror or error}")
             return False

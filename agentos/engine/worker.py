@@ -253,6 +253,7 @@ def _serve(
     try:
         graph = load()
         store, ref = store_at(start.checkpoint_address), ItemRef(start.workflow, start.item_id)
+        channel.broker.redactor.add(start.masked)
         opened = open_item(store, ref, start.input, fresh=start.fresh)
         checkpoint = opened.checkpoint
         standing = checkpoint.standing

@@ -54,6 +54,11 @@ class Redactor:
     def __repr__(self) -> str:
         return f"<Redactor of {len(self._secrets)} secrets>"
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """For a redactor in another process."""
+        return self._secrets
+
     def add(self, secrets: Iterable[str]) -> None:
         """Mask these as well from now on. Nothing is ever forgotten: a replaced key may still be printed."""
         stripped = {secret.strip() for secret in secrets}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentos.keys.leases import LeaseBroker
+from agentos.keys.redaction import Redactor
 
 if TYPE_CHECKING:
     from agentos.keys.local_broker import LocalBroker
@@ -18,6 +19,7 @@ MAX_WAIT_SECONDS = 15 * 60.0
 _broker: LeaseBroker | None = None
 _mask: Callable[[str], str] = str
 _local: LocalBroker | None = None
+_local_redactor = Redactor()
 _local_lock = threading.Lock()
 
 
@@ -31,7 +33,9 @@ def set_broker(broker: LeaseBroker | None, *, mask: Callable[[str], str] = str) 
 
 
 def masked(text: str) -> str:
-    """The text without any key the broker has leased."""
+    """The text without the user's keys, as far as this process knows them."""
+    if _broker is None and _local is not None:
+        return _local_redactor.redact_text(text)
     return _mask(text)
 
 
@@ -63,14 +67,17 @@ def _make_local_broker() -> LocalBroker:
     from agentos.llm.cli_login import with_cli_login  # noqa: PLC0415
 
     key_file = KeyFile(load=lambda: with_cli_login(load_credentials()))
+    credentials = with_cli_login(load_credentials())
+    _local_redactor.add(credentials.secrets.values())
     return LocalBroker(
         lambda emit: KeyBroker(
-            with_cli_login(load_credentials()),
+            credentials,
             emit=emit,
             memory=LimitMemory(),
             salt=load_salt(),
             patience=Patience(MAX_WAIT_SECONDS, f"the {MAX_WAIT_SECONDS / 60:g} minutes that a call waits"),
             key_file=key_file,
+            on_reload=lambda changed: _local_redactor.add(changed.secrets.values()),
         )
     )
 

@@ -22,6 +22,8 @@ from agentos.workflows.run_request import request_for
 
 FILED = PoolKey(name="filed")
 EXPORTED = PoolKey(name="exported", env="MY_SECOND_KEY")
+UNUSED = PoolKey(name="unused", provider="openai")
+"""No worker leases it: its model is not asked for."""
 SHORTEST_PART = 8
 
 
@@ -38,7 +40,7 @@ def _needles(secret: str) -> set[bytes]:
     return {n for n in needles if n not in digits} | {digits[i : i + 16] for i in range(len(digits) - 15)}
 
 
-NEEDLES = _needles(FILED.secret) | _needles(EXPORTED.secret)
+NEEDLES = _needles(FILED.secret) | _needles(EXPORTED.secret) | _needles(UNUSED.secret)
 
 
 def _found_in(data: bytes) -> list[bytes]:
@@ -75,7 +77,7 @@ def _assert_processes_clean(coordinator: int) -> int:
 
 def test_keys_that_nodes_spread_are_masked_in_everything_that_is_written(sandbox: Sandbox) -> None:
     environment = {"MY_SECOND_KEY": EXPORTED.secret, "AGENTOS_RECORD_DIR": str(sandbox.root / "recordings")}
-    with provider(sandbox, FILED, EXPORTED) as server:
+    with provider(sandbox, FILED, EXPORTED, UNUSED) as server:
         sandbox.write_items(
             {"id": "good", "input": {}},
             {"id": "bad", "input": {"fails": True}},
@@ -99,6 +101,7 @@ def test_keys_that_nodes_spread_are_masked_in_everything_that_is_written(sandbox
     assert "****" in of_type(sandbox.records(), "item_ended", "bad")[0]["traceback"]
     assert "****" in of_type(sandbox.records(), "item_ended", "good")[0]["reason"]
     assert all(server.hits(name) for name in ("filed", "exported"))
+    assert {path.stat().st_mode & 0o777 for path in sandbox.home.rglob("*.db*")} == {0o600}
     assert list((sandbox.root / "recordings").rglob("*.json"))
 
 

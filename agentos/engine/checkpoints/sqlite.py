@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.engine.checkpoints import record
 from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, NotAsking, Standing
+from agentos.files import PRIVATE_FILE_MODE
 from agentos.keys.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class SqliteStore:
                 self.remove(ref)
             elif not path.is_file():
                 raise CheckpointUnusable("damaged", "not a regular file")
+            # SQLite gives its side files the mode of the database.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE))
             connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
             try:
                 opened = SqliteCheckpoint(connection, ref.item_id, partial(self._write_record, record_path))

@@ -53,8 +53,14 @@ def _steal() -> str:
     return lease.secret
 
 
+def _key_file() -> str:
+    """Code that runs as the user can read the user's files, with the keys that it has not leased."""
+    return (Path(os.environ["AGENTOS_HOME"]) / "credentials.toml").read_text()
+
+
 def spread(state: State) -> State:
     secret = _steal()
+    print(_key_file())
     forms = _encodings(secret)
     for name, text in forms.items():
         print(f"{name}: {text}")
@@ -67,10 +73,18 @@ def spread(state: State) -> State:
     os.write(1, b"\n")
     print("\n".join(secret[i : i + 8] for i in range(0, len(secret), 8)))
     subprocess.run(["cat"], input=f"from a child: {secret}\n".encode(), check=True)
-    answer = generate(f"Remember {secret}", model=MODEL).text
+    answer = generate(f"Remember {secret} {_key_file()}", model=MODEL).text
     outputs.write(Path("out") / f"{os.environ['AGENTOS_ITEM_ID']}.txt", json.dumps({**forms, "answer": answer}))
     note(f"{os.environ['AGENTOS_ITEM_ID']} spread")
-    return {"loot": {**forms, "bytes": secret.encode(), "answer": answer, "nested": [{secret: (secret,)}]}}
+    return {
+        "loot": {
+            **forms,
+            "file": _key_file(),
+            "bytes": secret.encode(),
+            "answer": answer,
+            "nested": [{secret: (secret,)}],
+        }
+    }
 
 
 def wait_to_be_looked_at(state: State) -> State:
@@ -85,7 +99,7 @@ def wait_to_be_looked_at(state: State) -> State:
         except ValueError as error:
             error.add_note(base64.b64encode(secret.encode()).decode())
             raise RuntimeError("x" * 1990 + secret) from error
-    return {"outcome": "completed", "reason": f"done with {_steal()}"}
+    return {"outcome": "completed", "reason": f"done with {_steal()} {_key_file()}"}
 
 
 graph = StateGraph(State)
