@@ -29,6 +29,20 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightDone:
+    """What the run has to work with, as far as is known before it starts."""
+
+    models: tuple[str, ...] = ()
+    """Empty: only the graph knows."""
+    keys: tuple[str, ...] = ()
+    """Names of the keys that can serve these models."""
+    expected_cost_usd: float | None = None
+    """None when no past run tells."""
+    past_items: int = 0
+    """How many items of past runs the cost is judged by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemStarted:
     """A worker has the item."""
 
@@ -201,6 +215,7 @@ class RunEnded:
 
 Event = (
     RunStarted
+    | PreflightDone
     | ItemStarted
     | NodeStarted
     | NodeFinished

@@ -28,7 +28,7 @@ from agentos.engine.plan import Item, Plan, input_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
 from agentos.errors import AgentosError, ExitCode, UsageError
-from agentos.events import Listener, Stamped, Warned
+from agentos.events import Listener, PreflightDone, Stamped, Warned
 from agentos.files import remove_all
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
@@ -73,6 +73,8 @@ class RunRequest:
     label_prefix: str = ""
     resume_command: str = ""
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
+    preflight: PreflightDone | None = None
+    """What was found before the start, to be told first."""
     warnings: Sequence[str] = ()
     credentials: CredentialSet | None = None
     """Keys to use instead of the user's own."""
@@ -169,7 +171,10 @@ class Launcher:
             return run.execute(
                 held=held,
                 done=_done_items(request, held),
-                announcements=[Warned(text=warning) for warning in (*request.warnings, *warnings)],
+                announcements=[
+                    *([request.preflight] if request.preflight else []),
+                    *(Warned(text=warning) for warning in (*request.warnings, *warnings)),
+                ],
             )
         finally:
             self._has_begun = run.has_begun
@@ -242,6 +247,7 @@ class _Keys:
         own = load_credentials(environ=request.environment)
         self.credentials = own if request.credentials is None else request.credentials
         self._all = (_without_limit(own, request.environment), self.credentials)
+        self._called = request.preload_providers
         self.memory = LimitMemory()
         self.redactor = Redactor([*(s for each in self._all for s in each.secrets.values()), *request.secrets])
 
@@ -251,7 +257,9 @@ class _Keys:
 
     @property
     def warnings(self) -> list[str]:
-        return [*self.credentials.warnings, *self.memory.warnings]
+        called = self._called
+        unset = [each.reason for each in self.credentials.missing if called is None or each.spec.provider in called]
+        return [*self.credentials.warnings, *unset, *self.memory.warnings]
 
     def scrub(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The environment without keys."""

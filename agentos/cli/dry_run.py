@@ -7,14 +7,18 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentos.cli.preflight import Preflight
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.engine.done_notes import DoneNotes
 from agentos.engine.plan import Item, Plan, input_hash
+from agentos.errors import ExitCode
 from agentos.records.runs import past_durations
+from agentos.reporters.wording import preflight_words
 from agentos.text.words import duration
 from agentos.workflows.pending import Reason, ReasonKind
 from agentos.workflows.registry import Workflow
@@ -32,6 +36,7 @@ def show(
     skipped: Sequence[tuple[str, Reason]],
     notes: Sequence[str],
     details: Mapping[str, Any],
+    preflight: Preflight,
 ) -> int:
     """Print the plan in the order items would start. Returns the exit code.
 
@@ -51,18 +56,30 @@ def show(
             "count": len(entries),
             "parallel": parallel,
             "estimated_seconds": None if estimate is None else round(estimate, 1),
+            "preflight": asdict(preflight.found) | {"problem": str(preflight.problem or "") or None},
             "items": entries,
             "skipped": [{"id": item_id, "reason": str(reason)} for item_id, reason in skipped],
             **details,
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
-        return 0
+        return _verdict(preflight, entries)
     label_prefix = workflow.label_prefix
     lines = _lines(entries, reasons, parallel, estimate, len(typical), label_prefix)
     lines += [f"Skipped: {label_prefix}{item_id} ({reason})" for item_id, reason in skipped]
+    if entries and preflight.problem is None:
+        lines.append(preflight_words(preflight.found))
     lines += notes
     sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return _verdict(preflight, entries)
+
+
+def _verdict(preflight: Preflight, entries: Sequence[object]) -> int:
+    """A run that could not start is said to be one; nothing to do needs no key."""
+    if preflight.problem is None or not entries:
+        return ExitCode.OK
+    sys.stdout.flush()
+    sys.stderr.write(f"agentos: error: {preflight.problem}\n")
+    return preflight.problem.exit_code
 
 
 def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool) -> dict[str, Any]:

@@ -95,9 +95,15 @@ def run(args: argparse.Namespace) -> int:
 def _list(*, as_json: bool) -> int:
     from agentos.keys.memory import LimitMemory
     from agentos.keys.overview import key_rows, to_document
+    from agentos.keys.pool import KeyView
 
     memory = LimitMemory()
-    rows = key_rows(_load(), memory)
+    credentials = _load()
+    without = [
+        KeyView(name=spec.name, provider=spec.provider, group=spec.group, state="no_secret")
+        for spec in (each.spec for each in credentials.missing)
+    ]
+    rows = [*key_rows(credentials, memory), *without]
     _warn(memory.warnings)
     if as_json:
         say_json([to_document(row) for row in rows])
@@ -219,7 +225,7 @@ def _load() -> CredentialSet:
     from agentos.keys.credentials import load_credentials
 
     credentials = load_credentials()
-    _warn(credentials.warnings)
+    _warn([*credentials.warnings, *(each.reason for each in credentials.missing)])
     return credentials
 
 

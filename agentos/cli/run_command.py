@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentos.cli import dry_run
 from agentos.cli.options import capped
+from agentos.cli.preflight import Preflight, look_ahead
 from agentos.cli.resume import resume_template
 from agentos.engine.plan import Item, Plan, make_plan
 from agentos.errors import ExitCode
@@ -122,7 +123,13 @@ def preview(work: Work) -> int:
         skipped=work.skipped,
         notes=work.notes,
         details=work.details,
+        preflight=_look_ahead(work),
     )
+
+
+def _look_ahead(work: Work) -> Preflight:
+    count = len(work.plan.items)
+    return look_ahead(work.workflow, work.settings, work.project_dir, environment(), count=count)
 
 
 def launch(work: Work, listener: Listener | None = None) -> int:
@@ -145,6 +152,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         budget_usd=arguments.budget,
         max_wait_seconds=arguments.max_wait,
         resume_command=resume_template(arguments, verb=work.resume_verb),
+        preflight=_look_ahead(work).found,
         warnings=[*work.all_warnings, *skipped],
         is_json=arguments.json,
     )

@@ -52,12 +52,26 @@ class Credential:
     secret: str = field(repr=False)
 
 
+class MissingSecretError(UsageError):
+    """A key is configured, and its secret is not where it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSecret:
+    """A key that cannot be used now, and what to do about it."""
+
+    spec: KeySpec
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class CredentialSet:
     """All keys, in order, and what the user should know about them."""
 
     credentials: tuple[Credential, ...] = ()
     warnings: tuple[str, ...] = ()
+    missing: tuple[MissingSecret, ...] = ()
+    """Keys without a secret. Who has no use for their provider need not know."""
 
     @property
     def specs(self) -> tuple[KeySpec, ...]:
@@ -86,20 +100,23 @@ def load_credentials(
 ) -> CredentialSet:
     """Read all keys. The plain variables count for providers the file has no key of; a missing file is no error.
 
-    Raises UsageError with the file, the line, the key's name and the fix.
+    Raises UsageError with the file, the line, the key's name and the fix. A variable that is not set concerns its own
+    key only: that one is among the `missing`.
     """
     path = credentials_path() if path is None else path
     environ = os.environ if environ is None else environ
     text = _read(path)
     warnings: list[str] = []
     credentials: list[Credential] = []
+    missing: list[MissingSecret] = []
     if text is not None:
         warnings += _mode_warnings(path)
-        credentials = _from_file(path, text, environ, keyring_get or _keyring_get, warnings)
-    credentials += _from_plain_variables(environ, {credential.spec.provider for credential in credentials})
+        credentials = _from_file(path, text, environ, keyring_get or _keyring_get, warnings, missing)
+    served = {spec.provider for spec in (*(each.spec for each in credentials), *(each.spec for each in missing))}
+    credentials += _from_plain_variables(environ, served)
     credentials = _limited(credentials, environ)
     warnings += _group_warnings(credentials)
-    return CredentialSet(tuple(credentials), tuple(warnings))
+    return CredentialSet(tuple(credentials), tuple(warnings), tuple(missing))
 
 
 def scrubbed(environ: Mapping[str, str], credentials: CredentialSet) -> dict[str, str]:
@@ -211,7 +228,12 @@ def _parse(path: Path, text: str) -> list[dict[str, Any]]:
 
 
 def _from_file(
-    path: Path, text: str, environ: Mapping[str, str], keyring_get: KeyringGet, warnings: list[str]
+    path: Path,
+    text: str,
+    environ: Mapping[str, str],
+    keyring_get: KeyringGet,
+    warnings: list[str],
+    missing: list[MissingSecret],
 ) -> list[Credential]:
     lines = _header_lines(text)
     credentials: dict[str, Credential] = {}
@@ -220,9 +242,13 @@ def _from_file(
         where = f"{path}, line {lines[index] + 1}" if index < len(lines) else str(path)
         spec = _check_entry(entry, where)
         where = f"{where}: key {spec.name!r}"
-        if spec.name in credentials:
+        if spec.name in credentials or spec.name in [each.spec.name for each in missing]:
             raise UsageError(f"{where}: another key has this name: give each key its own")
-        secret = _find_secret(entry, spec.name, where, environ, keyring_get)
+        try:
+            secret = _find_secret(entry, spec.name, where, environ, keyring_get)
+        except MissingSecretError as error:
+            missing.append(MissingSecret(spec, str(error)))
+            continue
         holder = holders.setdefault((spec.provider, secret), spec.name)
         if holder != spec.name:
             warnings.append(f"keys {holder!r} and {spec.name!r} hold the same secret: only {holder!r} is used")
@@ -276,11 +302,13 @@ def _find_secret(
         value = environ.get(entry["env"], "")
         if not value.strip():
             shown = entry["env"] if len(entry["env"]) <= 40 else "a variable"
-            raise UsageError(f"{where}: the environment variable {shown} is not set: export it, or remove the key")
+            raise MissingSecretError(
+                f"{where}: the environment variable {shown} is not set: export it, or remove the key"
+            )
         return _checked_secret(value, where)
     stored = keyring_get(KEYRING_SERVICE, name)
     if stored is None:
-        raise UsageError(
+        raise MissingSecretError(
             f"{where}: the OS keyring has no secret for it: `{Hint.REMOVE_KEY.line(name=name)}`, then add it again"
         )
     return _checked_secret(stored, where)
@@ -376,7 +404,9 @@ def _keyring_get(service: str, name: str) -> str | None:
     try:
         found: str | None = keyring.get_password(service, name)
     except keyring.errors.KeyringError as error:
-        raise UsageError(f"key {name!r}: the OS keyring cannot be read ({type(error).__name__}): unlock it") from None
+        raise MissingSecretError(
+            f"key {name!r}: the OS keyring cannot be read ({type(error).__name__}): unlock it"
+        ) from None
     return found
 
 
@@ -393,5 +423,5 @@ def _keyring() -> Any:
         import keyring  # noqa: PLC0415  an optional dependency, slow to load
         import keyring.errors  # noqa: PLC0415
     except ImportError:
-        raise UsageError(f"the OS keyring needs its library: {install_line('keyring')}") from None
+        raise MissingSecretError(f"the OS keyring needs its library: {install_line('keyring')}") from None
     return keyring

@@ -11,8 +11,10 @@ from typing import Any
 from agentos.clock import stamp_of_epoch
 from agentos.errors import UsageError
 from agentos.keys.credentials import CredentialSet, load_salt
+from agentos.keys.groups import KeySpec
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool, KeyView
+from agentos.paths import key_salt_path
 
 
 def key_rows(credentials: CredentialSet, memory: LimitMemory) -> list[KeyView]:
@@ -24,6 +26,14 @@ def key_rows(credentials: CredentialSet, memory: LimitMemory) -> list[KeyView]:
     now = time.time()
     pool.import_limits(now, known)
     return [replace(view, calls=int(known.get(view.name, {}).get("calls", 0))) for view in pool.snapshot(now)]
+
+
+def serving_keys(credentials: CredentialSet) -> list[KeySpec]:
+    """The keys that may serve, now or when a limit ends: all but those a provider rejected. Writes nothing."""
+    # Where there is no salt yet, nothing is known of any key, and looking must not make one.
+    rows = key_rows(credentials, LimitMemory()) if key_salt_path().exists() else []
+    rejected = {row.name for row in rows if row.state == "rejected"}
+    return [spec for spec in credentials.specs if spec.name not in rejected]
 
 
 def to_document(row: KeyView) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from agentos.distribution import install_line
 from agentos.errors import AgentosError, UsageError
 from agentos.providers.registry import providers
@@ -25,6 +27,17 @@ class RecordingMissingError(AgentosError):
 
 class ModelNameError(UsageError):
     """A model name that no provider answers to."""
+
+
+def require_sdk(provider: str) -> None:
+    """Raises UsageError when the provider's packages are not installed. Loads none of them."""
+    module = providers()[provider].sdk_module
+    try:
+        is_there = not module or find_spec(module) is not None
+    except ModuleNotFoundError:  # Not even the package around it.
+        is_there = False
+    if not is_there:
+        raise missing_sdk(provider)
 
 
 def missing_sdk(provider: str) -> UsageError:

@@ -10,6 +10,7 @@ from agentos.errors import UsageError
 from agentos.llm.errors import ModelNameError
 from agentos.providers.evidence import Evidence, Usage
 from agentos.providers.registry import providers
+from agentos.text.suggestions import did_you_mean
 
 OutputT = TypeVar("OutputT")
 Role = Literal["user", "assistant"]
@@ -48,6 +49,7 @@ class ModelName:
         if provider not in known:
             raise ModelNameError(
                 f"Unknown model '{text}': write provider:model, with one of the providers {', '.join(known)}."
+                + did_you_mean(provider, known)
             )
         if not model and provider not in KEYLESS:
             raise ModelNameError(f"Model '{text}' names no model: write {provider}:<model>.")

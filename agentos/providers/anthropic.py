@@ -141,6 +141,7 @@ PROVIDER = Provider(
     name="anthropic",
     rank=2,
     extra="anthropic",
+    sdk_module="anthropic",
     key_variables=("ANTHROPIC_API_KEY",),
     default_model="claude-sonnet-5",
     check_model="claude-haiku-4-5",

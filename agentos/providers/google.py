@@ -167,6 +167,7 @@ PROVIDER = Provider(
     name="google",
     rank=1,
     extra="google",
+    sdk_module="google.genai",
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     default_model="gemini-3-pro",
     check_model="gemini-2.5-flash-lite",

@@ -173,6 +173,7 @@ PROVIDER = Provider(
     name="openai",
     rank=3,
     extra="openai",
+    sdk_module="openai",
     key_variables=("OPENAI_API_KEY",),
     default_model="gpt-5.1",
     check_model="gpt-4.1-nano",

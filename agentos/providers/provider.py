@@ -62,6 +62,8 @@ class Provider:
     """Place in lists; with keys of several providers and no model chosen, the first one's default model is used."""
     extra: str
     """What to install: `pip install '.[extra]'` in the clone of AgentOS."""
+    sdk_module: str = ""
+    """The module that comes with it, by which it is seen to be installed without loading it."""
     key_variables: tuple[str, ...]
     """Environment variables a key is read from when credentials.toml has none of this provider."""
     base_url: str | None = None

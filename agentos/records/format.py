@@ -48,6 +48,8 @@ class RunSummary:
     project_dir: str = ""
     label_prefix: str = ""
     resume_command: str = ""
+    models: tuple[str, ...] = ()
+    """What it was to call, as far as was known before it started."""
     started: str = ""
     ended: str = ""
     """Empty as long as the run has not ended."""

@@ -26,7 +26,7 @@ from agentos.files import read_regular
 from agentos.hints import Hint
 from agentos.outcomes import Outcome
 from agentos.paths import runs_dir
-from agentos.records.format import RunSummary, parse_record, parse_summary
+from agentos.records.format import ItemSummary, RunSummary, parse_record, parse_summary
 from agentos.text.suggestions import nearest
 
 SUMMARY_NAME = "summary.json"
@@ -250,16 +250,30 @@ def _some(names: list[str]) -> str:
 
 def past_durations(project_dir: Path, workflow: str) -> list[float]:
     """Seconds that items of this workflow took in recent runs of this project, newest run first. Cheap."""
+    return [item.seconds for item, _ in _past_items(project_dir, workflow)]
+
+
+def past_costs(project_dir: Path, workflow: str, models: Sequence[str]) -> list[float]:
+    """Dollars that such items cost with these very models. Empty when the price of some call is not known."""
+    items = [item for item, called in _past_items(project_dir, workflow) if set(called) == set(models)]
+    is_priced = all(item.cost_usd or not item.input_tokens + item.output_tokens for item in items)
+    return [item.cost_usd for item in items] if is_priced else []
+
+
+def _past_items(project_dir: Path, workflow: str) -> list[tuple[ItemSummary, tuple[str, ...]]]:
+    """Items that recent runs worked on to some end, each with the models of its run."""
     project = str(project_dir.resolve())
-    durations: list[float] = []
+    items: list[tuple[ItemSummary, tuple[str, ...]]] = []
     for run_dir in run_dirs()[:_RUNS_FOR_ESTIMATES]:
         summary = read_summary(run_dir, largest=LARGEST_SUMMARY_FOR_ESTIMATES)
         if summary is None or summary.workflow != workflow or str(Path(summary.project_dir).resolve()) != project:
             continue
-        durations += [item.seconds for item in summary.items if item.attempts and not item.outcome.is_unfinished]
-        if len(durations) >= DURATIONS_FOR_ESTIMATES:
+        items += [
+            (item, summary.models) for item in summary.items if item.attempts and not item.outcome.is_unfinished
+        ]
+        if len(items) >= DURATIONS_FOR_ESTIMATES:
             break
-    return durations[:DURATIONS_FOR_ESTIMATES]
+    return items[:DURATIONS_FOR_ESTIMATES]
 
 
 def prunable(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[Path]:

@@ -20,6 +20,7 @@ from agentos.events import (
     ParallelismChanged,
     PoolExhausted,
     PoolResumed,
+    PreflightDone,
     RunEnded,
     RunFaulted,
     RunStarted,
@@ -68,6 +69,7 @@ class LogReporter:
                 self._note(stamped, event)
             case (
                 RunStarted()
+                | PreflightDone()
                 | StopRequested()
                 | RunFaulted()
                 | Warned()

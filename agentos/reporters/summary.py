@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agentos.errors import ExitCode
-from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped
+from agentos.events import ItemEnded, PreflightDone, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
 from agentos.hints import Hint
 from agentos.outcomes import AWAITING_REVIEW, FAILED, PAUSED, Cause
@@ -36,12 +36,15 @@ class Summary:
         self._latest = ""
         self._items: dict[str, ItemSummary] = {}
         self._has_timed_out = False
+        self._models: tuple[str, ...] = ()
 
     def add(self, stamped: Stamped) -> None:
         self._latest = stamped.time
         match stamped.event:
             case RunStarted():
                 self._start, self._run_id, self._started = stamped.event, stamped.run_id, stamped.time
+            case PreflightDone(models=models):
+                self._models = models
             case ItemEnded(item_id=item_id, cause=cause):
                 self._has_timed_out |= cause is Cause.TIMED_OUT
                 self._items[item_id] = _item_summary(stamped.event)
@@ -60,6 +63,7 @@ class Summary:
             project_dir=start.project_dir if start else "",
             label_prefix=start.label_prefix if start else "",
             resume_command=self._resume_command(start, end) if start else "",
+            models=self._models,
             started=self._started,
             ended=self._latest if self._end else "",
             total=len(start.items) if start else 0,

@@ -23,6 +23,7 @@ from agentos.events import (
     ParallelismChanged,
     PoolExhausted,
     PoolResumed,
+    PreflightDone,
     RunEnded,
     RunFaulted,
     RunStarted,
@@ -140,7 +141,9 @@ ItemEvent = (
     | ItemStalled
     | ChildrenLeaked
 )
-_RunEvent = RunStarted | Warned | PoolResumed | KeyCoolingDown | ParallelismChanged | BudgetNoticed | RunEnded
+_RunEvent = (
+    RunStarted | PreflightDone | Warned | PoolResumed | KeyCoolingDown | ParallelismChanged | BudgetNoticed | RunEnded
+)
 
 
 def _item_texts(event: ItemEvent) -> list[str]:
@@ -189,6 +192,8 @@ def _run_text(event: _RunEvent) -> str:
     match event:
         case RunStarted(items=items, parallel=parallel, workflow=workflow):
             return f"{counted(len(items), 'item')}, {parallel} at a time (graph {one_line(workflow)})"
+        case PreflightDone():
+            return preflight_words(event)
         case Warned(text=text):
             return f"Warning: {one_line(text)}"
         case PoolResumed(waited_seconds=seconds):
@@ -203,6 +208,22 @@ def _run_text(event: _RunEvent) -> str:
             return counts_in_words(counts)
         case _:
             assert_never(event)
+
+
+def preflight_words(found: PreflightDone) -> str:
+    """`Models: offline. Keys: none needed. Expected cost: none.`"""
+    models = listed([one_line(model, longest=80) for model in found.models]) or "up to the graph"
+    is_free = bool(found.models) and found.expected_cost_usd == 0.0 and not found.keys
+    keys = "none needed" if is_free else listed([one_line(name, longest=60) for name in found.keys], 5) or "none"
+    return f"Models: {models}. Keys: {keys}. Expected cost: {'none' if is_free else _expected_cost(found)}."
+
+
+def _expected_cost(found: PreflightDone) -> str:
+    if found.expected_cost_usd is None:
+        return "unknown, no past run tells"
+    cost = found.expected_cost_usd
+    amount = "less than $0.01" if cost < 0.01 else f"about ${cost:,.2f}"
+    return f"{amount}, from {counted(found.past_items, 'past item')}"
 
 
 def _cooling(event: KeyCoolingDown) -> str:

@@ -11,6 +11,7 @@ from agentos.errors import NoUsableKeyError
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
+from agentos.llm.errors import require_sdk
 from agentos.llm.types import ModelName
 from agentos.processes import host
 from agentos.providers.registry import default_model, providers
@@ -35,9 +36,8 @@ def request_for(
     """
     called: list[str] | None = None
     if workflow.models:
-        specs = (load_credentials() if credentials is None else credentials).specs
-        with_keys = {spec.provider for spec in specs}
-        settings = replace(settings, models=choose_models(settings.models, workflow.models, with_keys))
+        keys = load_credentials(environ=environ) if credentials is None else credentials
+        settings = replace(settings, models=checked_models(settings.models, workflow.models, keys))
         called = [getattr(settings.models, role).partition(":")[0] for role in workflow.models]
     return RunRequest(
         plan=plan,
@@ -52,6 +52,23 @@ def request_for(
         preload_providers=called,
         credentials=credentials,
     )
+
+
+def checked_models(chosen: Models, roles: Sequence[str], keys: CredentialSet) -> Models:
+    """The models that these keys can serve, each with what it takes to call it.
+
+    Raises NoUsableKeyError for a model without a key, UsageError for one whose name or SDK is not known here.
+    """
+    try:
+        models = choose_models(chosen, roles, {spec.provider for spec in keys.specs})
+    except NoUsableKeyError as error:
+        wanted = {getattr(chosen, role).partition(":")[0] for role in roles} - {""}
+        reasons = [each.reason for each in keys.missing if not wanted or each.spec.provider in wanted]
+        raise NoUsableKeyError(". ".join([*reasons, str(error)])) from None
+    for provider in dict.fromkeys(ModelName.parse(getattr(models, role)).provider for role in roles):
+        if provider in providers():
+            require_sdk(provider)
+    return models
 
 
 def choose_models(chosen: Models, roles: Sequence[str], with_keys: Collection[str]) -> Models:

@@ -142,7 +142,7 @@ def test_more_than_ten_workers_are_capped_with_a_warning(
 
 def test_050_a_dry_run_lists_tasks_and_executes_none(backlog: Backlog, tool: ModuleType) -> None:
     backlog.add_issues(1, 2)
-    done = run_tool(backlog, tool, "--all", "--dry-run")
+    done = run_tool(backlog, tool, "--all", "--dry-run", *OFFLINE)
     assert done.code == 0
     assert done.lines[0] == "Dry run mode: 2 items, 1 at a time. Nothing is started or written."
     assert [line.split()[1] for line in done.lines[1:3]] == ["LLD-1", "LLD-2"]
@@ -154,7 +154,7 @@ def test_a_dry_run_says_what_the_command_itself_says(backlog: Backlog, tool: Mod
     backlog.add_issues(1, 2)
     assert backlog.lld("1", *OFFLINE).code == 0
     for more in ((), ("--json",)):
-        asked = ["--all", "--parallel", "15", "--dry-run", *more]
+        asked = ["--all", "--parallel", "15", "--dry-run", *OFFLINE, *more]
         ours, commands = run_tool(backlog, tool, *asked), backlog.lld(*asked)
         assert (ours.code, ours.stdout, ours.stderr) == (0, commands.stdout, commands.stderr)
         assert ours.stderr == "Warning: --parallel 15 is above the maximum; using 10\n"
@@ -167,7 +167,7 @@ def test_a_dry_run_needs_no_choice_and_lists_everything_pending(backlog: Backlog
     begun.wait_for_line(">>> Executing: N1_design")
     begun.kill(signal.SIGINT)
     assert begun.wait().code == 130
-    done = run_tool(backlog, tool, "--parallel", "15", "--dry-run")
+    done = run_tool(backlog, tool, "--parallel", "15", "--dry-run", *OFFLINE)
     assert (done.code, done.stderr) == (0, "Warning: --parallel 15 is above the maximum; using 10\n")
     assert done.lines[0] == "Dry run mode: 2 items, 10 at a time. Nothing is started or written."
     assert re.search(r"1\. LLD-2  \(resumes after N0\w+", done.lines[1])

@@ -73,7 +73,7 @@ def test_050_a_dry_run_lists_tasks_and_executes_none(designs: Designs, tool: Mod
     assert done.code == 0
     assert done.lines[0] == "Dry run mode: 3 items, 1 at a time. Nothing is started or written."
     assert [line.split()[1] for line in done.lines[1:4]] == ["IMPL-1", "IMPL-4", "IMPL-5"]
-    assert done.lines[5] == "Overlap: tally/words.py is changed by IMPL-4, IMPL-5"
+    assert done.lines[6] == "Overlap: tally/words.py is changed by IMPL-4, IMPL-5"
     assert not designs.home.exists()
     assert json.loads(run(designs, "--all", "--dry-run", "--json").stdout)["count"] == 3
     tasks = tool.collect_pending_llds(designs.project / "docs/lld/active")

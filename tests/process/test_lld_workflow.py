@@ -153,13 +153,13 @@ def test_approved_issues_are_left_alone_and_counted_and_changed_ones_are_pending
 def test_a_dry_run_starts_nothing_and_writes_nothing(backlog: Backlog) -> None:
     backlog.add_issues(1, 2, 3, 10, 20)
     before = sorted(str(path) for path in backlog.root.rglob("*") if "std" not in path.name)
-    done = backlog.lld("--all", "--parallel", "--dry-run")
+    done = backlog.lld("--all", "--parallel", "--dry-run", *OFFLINE)
     assert done.code == 0
     listed = [line.split()[1] for line in done.lines if line.startswith("  ")]
     assert listed == ["LLD-1", "LLD-2", "LLD-3", "LLD-10", "LLD-20"]
     assert sorted(str(path) for path in backlog.root.rglob("*") if "std" not in path.name) == before
     assert json.loads(backlog.lld("--all", "--parallel", "--dry-run", "--json").stdout)["parallel"] == 3
-    capped = backlog.lld("--all", "--parallel", "15", "--dry-run", "--json")
+    capped = backlog.lld("--all", "--parallel", "15", "--dry-run", "--json", *OFFLINE)
     assert json.loads(capped.stdout)["parallel"] == 10
     assert capped.stderr == "Warning: --parallel 15 is above the maximum; using 10\n"
 
@@ -474,7 +474,7 @@ def test_an_issue_that_cannot_be_used_is_one_items_failure_and_stops_no_other(ba
     folder = backlog.project / "docs/issues"
     (folder / "002-latin.md").write_bytes(issue_text(2).replace("feature 2", "caf\xe9").encode("latin-1"))
     (folder / "003-bad-id.md").write_text("---\nid: ../3\n---\n" + issue_text(3))
-    listed = backlog.lld("--all", "--dry-run")
+    listed = backlog.lld("--all", "--dry-run", *OFFLINE)
     assert listed.code == 0
     assert "  2. LLD-2  (would fail: not UTF-8 (byte " in listed.stdout
     done = backlog.lld("--all", *OFFLINE)

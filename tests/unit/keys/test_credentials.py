@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import threading
@@ -165,12 +166,10 @@ def test_keys_that_share_one_group_add_nothing_and_that_is_said(path: Path) -> N
         ('[[key]]\nname = "a"\nprovider = "google"\nsecret = "SENTINEL x"\n', ["spaces"]),
         ('[[key]]\nname = "a"\nprovider = "google"\nsecret = ""\n', ["'a'", "empty"]),
         ('[[key]]\nname = "a"\nprovider = "google"\nsecret = 5\n', ["'a'"]),
-        ('[[key]]\nname = "a"\nprovider = "google"\nenv = "MISSING"\n', ["'a'", "MISSING", "not set"]),
         (
             '[[key]]\nname = "a"\nprovider = "google"\nenv = "SENTINEL-1"\n',
             ["env must be the name of an environment variable"],
         ),
-        ('[[key]]\nname = "a"\nprovider = "google"\nkeyring = true\n', ["'a'", "keyring has no secret"]),
         ('[[key]]\nname = "a"\nprovider = "google"\nkeyring = "SENTINEL"\n', ["keyring must be true"]),
         (entry(more="max_concurent = 2"), ["unknown field 'max_concurent'"]),
         (entry(more='"SENTINEL Field" = 2'), ["unknown field"]),
@@ -284,15 +283,33 @@ def test_a_locked_keyring_is_an_error_with_a_fix(path: Path, monkeypatch: pytest
     assert "SENTINEL" not in str(caught.value)
     assert not path.exists()
     write(path, '[[key]]\nname = "a"\nprovider = "google"\nkeyring = true\n')
-    with pytest.raises(UsageError, match="unlock"):
-        load_credentials(path, {})
+    (missing,) = load_credentials(path, {}).missing
+    assert "unlock" in missing.reason
+    assert "SENTINEL" not in missing.reason
 
 
 def test_without_the_keyring_library_the_fix_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     write(path, '[[key]]\nname = "a"\nprovider = "google"\nkeyring = true\n')
-    with pytest.raises(UsageError, match=r"pip install .*keyring"):
-        load_credentials(path, {})
+    (missing,) = load_credentials(path, {}).missing
+    assert re.search(r"pip install .*keyring", missing.reason)
+
+
+def test_a_key_without_its_secret_leaves_the_others_as_they_are(path: Path) -> None:
+    write(
+        path,
+        '[[key]]\nname = "a"\nprovider = "google"\nenv = "MISSING"\n'
+        '[[key]]\nname = "b"\nprovider = "openai"\nkeyring = true\n' + entry(),
+    )
+    found = load_credentials(path, {"OPENAI_API_KEY": "SENTINEL"}, keyring_get=lambda service, name: None)
+    # Who lists keys of a provider wants those and no other: the plain variable does not take their place.
+    assert [spec.name for spec in found.specs] == ["alpha"]
+    assert [(each.spec.name, each.spec.provider) for each in found.missing] == [("a", "google"), ("b", "openai")]
+    assert "key 'a': the environment variable MISSING is not set: export it" in found.missing[0].reason
+    assert f"{path}, line 1" in found.missing[0].reason
+    assert "key 'b': the OS keyring has no secret" in found.missing[1].reason
+    write(path, '[[key]]\nname = "a"\nprovider = "google"\nenv = "MISSING"\n' * 2)
+    assert "another key has this name" in error_of(path)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""What would go wrong in every item is said once, before the first; what a run has to work with is said as well."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from backlog import OFFLINE, Author, Backlog, serving
+from harness import Finished
+
+MODEL = "google:gemini-2.5-flash"
+LIVE = ("--drafter", MODEL, "--reviewer", MODEL)
+HIDDEN_SDK = """
+import sys
+
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name == "google.genai":
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+def started_nothing(backlog: Backlog) -> bool:
+    return not backlog.run_dirs()
+
+
+def add_key_by_variable(backlog: Backlog) -> None:
+    done = backlog.command("keys", "add", "alpha", "--provider", "google", "--env", "UNSET_KEY")
+    assert done.code == 0, done.stderr
+
+
+def refused(backlog: Backlog, *arguments: str, **choices: object) -> list[Finished]:
+    """The same refusal of the run and of its dry run, before anything has started."""
+    done = [backlog.lld("--all", *arguments, *more, **choices) for more in ((), ("--dry-run",))]
+    assert started_nothing(backlog)
+    assert done[0].stdout == ""
+    assert "  1. LLD-1" in done[1].stdout
+    assert done[0].stderr == done[1].stderr
+    assert done[0].code == done[1].code
+    return done
+
+
+def test_a_variable_that_is_not_set_stops_only_runs_that_need_it(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    add_key_by_variable(backlog)
+
+    live = refused(backlog, *LIVE)[0]
+    as_json = backlog.lld("--all", "--dry-run", "--json", *LIVE)
+    offline = backlog.lld("--all", *OFFLINE)
+
+    assert live.code == 4
+    assert "key 'alpha': the environment variable UNSET_KEY is not set: export it, or remove the key" in live.stderr
+    assert as_json.code == 4
+    assert "UNSET_KEY is not set" in json.loads(as_json.stdout)["preflight"]["problem"]
+    assert offline.code == 0, offline.stderr
+    assert "[COORDINATOR] Models: offline. Keys: none needed. Expected cost: none." in offline.lines
+    assert "UNSET_KEY" not in offline.stdout + offline.stderr
+
+
+def test_a_misspelled_provider_and_a_missing_sdk_are_found_before_the_start(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    hook = backlog.root / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(HIDDEN_SDK)
+    path = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
+
+    misspelled = refused(backlog, "--drafter", "gogle:gemini")[0]
+    no_sdk = refused(backlog, *LIVE, env={"PYTHONPATH": path, "GEMINI_API_KEY": "nobodys"})[0]
+
+    assert (misspelled.code, "Did you mean google?" in misspelled.stderr) == (2, True)
+    assert no_sdk.code == 2
+    assert "The SDK for google is not installed: " in no_sdk.stderr
+
+
+def test_the_expected_cost_comes_from_past_runs_with_the_same_models(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2)
+    with serving(Author()) as server:
+        backlog.use_keys(2, server)
+        before = backlog.lld("1", "--dry-run", *LIVE)
+        assert backlog.lld("1", *OFFLINE, "--fresh").code == 0
+        first = backlog.lld("1", *LIVE, "--fresh")
+    after = backlog.lld("2", "--dry-run", *LIVE)
+    found = json.loads(backlog.lld("2", "--dry-run", "--json", *LIVE).stdout)["preflight"]
+
+    unknown = f"Models: {MODEL}. Keys: k1, k2. Expected cost: unknown, no past run tells."
+    assert unknown in before.lines
+    assert (first.code, f"[COORDINATOR] {unknown}" in first.lines) == (0, True), first.stdout + first.stderr
+    assert f"Models: {MODEL}. Keys: k1, k2. Expected cost: less than $0.01, from 1 past item." in after.lines
+    assert (found["models"], found["keys"], found["past_items"]) == ([MODEL], ["k1", "k2"], 1)
+    assert 0 < found["expected_cost_usd"] < 0.01
+
+
+def test_keys_that_were_all_rejected_serve_nobody(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    with serving(Author()) as server:
+        backlog.use_keys(1, server)
+        path = backlog.home / "credentials.toml"
+        path.write_text(path.read_text().replace("AIza-first", "AIza-wrong"))
+        assert backlog.command("keys", "check").code == 4
+    done = backlog.lld("1", "--dry-run", *LIVE)
+    assert done.code == 4
+    assert "Every google key was rejected by its provider: k1." in done.stderr
