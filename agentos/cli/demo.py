@@ -24,16 +24,19 @@ _RECORDED = ("--parallel", "3", "--drafter", "recorded", "--reviewer", "recorded
 _DESIGNING = ("lld-workflow", "--all", *_RECORDED)
 _CODING = ("agentos", "implement", "2", "5", "6", "7", *_RECORDED)
 _OPENING = """\
-A sample project with ten issues is in {project}. Designing them, three at a time.
-What the models say is recorded; the processes, checks, tests and branches are real.
+A sample project with ten issues is in {project}.
+Designing them, three at a time. What the models say is recorded;
+the processes, checks, tests and branches are real.
 """
 _BETWEEN = """
-Four of the approved designs become tested code. 5 builds on 2 and gets one more test in review; 6 takes two rounds.
+Four of the approved designs become tested code.
+5 builds on 2 and gets one more test in review; 6 takes two rounds.
 """
 _CLOSING = """
-Two designs need a person, which is what exit code 3 of the first command says. 4 waits for the answers to its
-questions in docs/issues/04-fines.md. 9 answers for the librarians what docs/issues/09-sync-branches.md asks them,
-and its reviewer noticed.
+Two designs need a person: that is exit code 3 of the first command.
+  4 waits for the answers to its questions in docs/issues/04-fines.md.
+  9 answers for the librarians what docs/issues/09-sync-branches.md asks them,
+    and its reviewer noticed.
 """
 
 
