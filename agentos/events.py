@@ -78,6 +78,38 @@ class OutputProduced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CustomWritten:
+    """What a node wrote to its stream, `get_stream_writer()(data)`."""
+
+    item_id: str
+    node: str
+    data: Any
+    """Plain values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultProduced:
+    """What an item's graph came to: kept before the item counts as done, so before its end is told.
+
+    Goes to the results, not to the audit.
+    """
+
+    item_id: str
+    outcome: Outcome
+    seconds: float
+    attempts: int
+    state: str
+    """The graph's output, as one line of JSON."""
+    interrupts: str = ""
+    """What it asks a person, as JSON, if it waits for one."""
+    models: str = ""
+    """What its own models reported of their use, as JSON."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemNoticed:
     """Something about one item worth a line: a damaged database set aside, a suspended worker."""
 
@@ -220,6 +252,8 @@ Event = (
     | NodeStarted
     | NodeFinished
     | OutputProduced
+    | CustomWritten
+    | ResultProduced
     | ItemNoticed
     | ItemEnded
     | ItemRetried
@@ -279,7 +313,7 @@ def to_record(stamped: Stamped) -> dict[str, Any]:
     for field_name, name in names:
         record[name] = getattr(stamped.event, field_name)
     match stamped.event:
-        case ItemEnded(outcome=outcome):
+        case ItemEnded(outcome=outcome) | ResultProduced(outcome=outcome):
             record["outcome"] = str(outcome)
         case RunEnded(counts=counts):
             record["counts"] = counts_by_name(counts)

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.loop import Loop
-from agentos.engine.plan import Item, Plan, input_hash
+from agentos.engine.plan import Item, Plan, item_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
 from agentos.errors import AgentosError, ExitCode, UsageError
@@ -44,6 +44,7 @@ from agentos.providers.provider import base_url_variable
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
+from agentos.reporters.results import ResultsReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
@@ -86,6 +87,16 @@ class RunRequest:
     """Asked before each node; an item it gives a reason to hold ends as `paused` and resumes later."""
     is_quiet: bool = False
     """For callers with a listener of their own: nothing on the console."""
+    batch: Sequence[str] = ()
+    """All items that belong together, in the order of the input, when the plan may be some of them."""
+    hands_out_results: bool = False
+    """Keep what each item's graph came to, for `runs result`."""
+    results_target: Path | None = None
+    """Where else results go; `-` is standard output, which then carries nothing else."""
+    results_in_order: bool = False
+    """Of the input."""
+    graph_options: Mapping[str, Any] = field(default_factory=dict)
+    """How workers run the graph; plain data."""
     is_json: bool = False
     """Standard output carries the event stream; people's text goes to standard error."""
 
@@ -128,14 +139,15 @@ class Launcher:
             output = RunOutput(
                 loop,
                 run_dir,
-                is_json=request.is_json,
+                is_json=request.is_json or _is_stdout(request.results_target),
                 is_quiet=request.is_quiet,
                 on_closed=self._stop_because_closed,
                 on_drained=self._resume_output,
             )
             with _records_kept():
                 claims = cleanup.enter_context(Claims.of_project(request.project_dir))
-                audit = AuditReporter(run_dir, output.json_sink)
+                audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
+                results = _results_reporter(request, run_dir, output)
             setup = _worker_setup(request, run_dir.name, urls, keys)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
@@ -147,7 +159,7 @@ class Launcher:
                     SummaryReporter(run_dir),
                     *([_ListenerReporter(self._listener)] if self._listener else []),
                 ],
-                vital_reporters=[audit],
+                vital_reporters=[audit, *([results] if results else [])],
                 claims=claims,
                 backend=lambda events: ForkServerBackend(
                     loop, events, setup, fork=request.fork, claims_fd=claims.fileno(), redactor=keys.redactor
@@ -156,11 +168,18 @@ class Launcher:
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
-            exit_code = self._execute(run, claims, output, [*keys.warnings, *endpoint_warnings])
+            exit_code = self._execute(run, claims, output, results, [*keys.warnings, *endpoint_warnings])
             _tidy_up(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
-    def _execute(self, run: Coordinator, claims: Claims, output: RunOutput, warnings: Sequence[str]) -> ExitCode:
+    def _execute(
+        self,
+        run: Coordinator,
+        claims: Claims,
+        output: RunOutput,
+        results: ResultsReporter | None,
+        warnings: Sequence[str],
+    ) -> ExitCode:
         request = self._request
         self._run = run
         if self._early_stop:
@@ -168,9 +187,12 @@ class Launcher:
         try:
             run.prepare()
             held = _held_items(request, claims, self.run_id)
+            done = _done_items(request, held)
+            if results is not None:
+                results.begin([i.id for i in request.plan.items], {i: note.run_id for i, note in done.items()})
             return run.execute(
                 held=held,
-                done=_done_items(request, held),
+                done=done,
                 announcements=[
                     *([request.preflight] if request.preflight else []),
                     *(Warned(text=warning) for warning in (*request.warnings, *warnings)),
@@ -199,6 +221,18 @@ def _tidy_up(now: datetime) -> None:
     """What is too old to be of use: run records, and checkpoints that could not be resumed from."""
     prune(now)
     remove_all(outlived(now - timedelta(days=KEPT_DAYS)))
+
+
+def _is_stdout(target: Path | None) -> bool:
+    return target is not None and str(target) == "-"
+
+
+def _results_reporter(request: RunRequest, run_dir: Path, output: RunOutput) -> ResultsReporter | None:
+    if not request.hands_out_results:
+        return None
+    target = output.json_sink if _is_stdout(request.results_target) else request.results_target
+    order = request.batch or [item.id for item in request.plan.items]
+    return ResultsReporter(run_dir, target, order, is_ordered=request.results_in_order)
 
 
 def _check_memory_limit(environment: Mapping[str, str]) -> None:
@@ -366,6 +400,8 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         ),
         retries=request.retries,
         fresh=request.fresh,
+        batch=tuple(request.batch),
+        graph_options={**request.graph_options, "result": request.hands_out_results},
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
         budget_usd=request.budget_usd,
@@ -389,7 +425,7 @@ def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
             continue
         if request.fresh:
             notes.forget(item.id)
-        elif (done := notes.done(item.id, input_hash(item.input))) is not None:
+        elif (done := notes.done(item.id, item_hash(item))) is not None:
             # Killed between noting it and removing its checkpoint, a run leaves both.
             with suppress(OSError):
                 checkpoints.remove(ItemRef(request.workflow, item.id))

@@ -15,7 +15,7 @@ from agentos.cli.preflight import Preflight
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.engine.done_notes import DoneNotes
-from agentos.engine.plan import Item, Plan, input_hash
+from agentos.engine.plan import Item, Plan, input_hash, item_hash
 from agentos.errors import ExitCode
 from agentos.records.runs import past_durations
 from agentos.reporters.wording import preflight_words
@@ -85,7 +85,7 @@ def _verdict(preflight: Preflight, entries: Sequence[object]) -> int:
 def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool) -> dict[str, Any]:
     item = plan.items[index]
     found = None if fresh else store_for(project_dir).peek(ItemRef(workflow, item.id))
-    done = None if fresh else DoneNotes(project_dir, workflow).done(item.id, input_hash(item.input))
+    done = None if fresh else DoneNotes(project_dir, workflow).done(item.id, item_hash(item))
     return {
         "id": item.id,
         "priority": item.priority,

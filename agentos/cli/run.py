@@ -1,20 +1,34 @@
-"""`agentos run`: any LangGraph graph over the items of a file."""
+"""`agentos run`: any LangGraph graph over many items."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import sys
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from agentos.cli import run_command
-from agentos.cli.options import SHUTDOWN_HELP, add_engine_options, add_parallel_options, project_from
+from agentos.cli.item_files import read_items
+from agentos.cli.options import (
+    SHUTDOWN_HELP,
+    add_engine_options,
+    add_parallel_options,
+    project_from,
+    whole_number,
+)
 from agentos.cli.run_command import Work
-from agentos.engine.plan import Item, parse_items, select
+from agentos.engine.graph_spec import resolve_graph
+from agentos.engine.plan import Item, select
 from agentos.errors import UsageError
 from agentos.settings import load_settings
 from agentos.workflows.registry import Workflow
+
+_EPILOG = """\
+An items file has one JSON object per line: {"id": "a1", "input": {...}}, and if need be "priority", "depends_on",
+"config", "context" and "env". A .json file is an array of such objects; of a .csv file every column but id, priority
+and depends_on is input. A state key "outcome" at the end of the graph becomes the item's outcome."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,8 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Run a LangGraph graph over many items, each in a process and with a checkpoint of its own.\n\n"
         + SHUTDOWN_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog='An items file has one JSON object per line: {"id": "a1", "input": {...}, "priority": 0, '
-        '"depends_on": ["a0"]}.\nA state key "outcome" at the end of the graph becomes the item\'s outcome.',
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "ids", nargs="*", metavar="ID", help="run only these items; globs like 'b*' too (default: all)"
@@ -34,69 +47,126 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--graph",
         required=True,
         metavar="SPEC",
-        help="MODULE:ATTR or PATH.py:ATTR: a StateGraph, or a function without arguments that returns one",
+        help="PATH.py:ATTR, MODULE:ATTR or langgraph.json[:NAME]: a graph, or a function that returns one",
     )
     parser.add_argument(
-        "--items", required=True, metavar="FILE", help="JSON Lines file of items; - for standard input"
+        "--items",
+        required=True,
+        metavar="FILE",
+        help="items as JSON Lines, a JSON array or CSV, a folder of files, or - for standard input",
     )
+    parser.add_argument(
+        "--input-key",
+        metavar="KEY",
+        help="take each line, array element or file of a folder as it is, as the input's value for KEY",
+    )
+    _add_result_options(parser)
+    _add_graph_options(parser)
     add_parallel_options(parser)
     add_engine_options(parser)
     parser.set_defaults(handler=run)
 
 
+def _add_result_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="add one JSON object per item as it ends: id, outcome, state, error, usage, seconds, attempts; "
+        "- for standard output (default: only kept for `agentos runs result`)",
+    )
+    parser.add_argument("--ordered", action="store_true", help="with --output: in the order of the items")
+
+
+def _add_graph_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", metavar="JSON", help="configuration of the graph, like LangGraph's config; a file or JSON text"
+    )
+    parser.add_argument("--context", metavar="JSON", help="the graph's run context; a file or JSON text")
+    parser.add_argument(
+        "--recursion-limit", type=whole_number, metavar="N", help="steps before LangGraph gives up on an item"
+    )
+    parser.add_argument(
+        "--async",
+        dest="is_async",
+        action="store_true",
+        help="await every node, also where nothing seems to need it (default: only graphs that need it)",
+    )
+    parser.add_argument(
+        "--show-tokens", action="store_true", help="print what the graph's models stream (default: count it)"
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
-    workflow = graph_workflow(arguments.graph)
-    plan, left = run_command.planned(arguments, select(_read_items(arguments.items), arguments.ids))
+    spec = resolve_graph(arguments.graph, Path.cwd())
+    _check_output(arguments)
+    items = [_with_options(item, _options(arguments)) for item in read_items(arguments.items, arguments.input_key)]
+    plan, left = run_command.planned(arguments, select(items, arguments.ids))
     return run_command.run(
         Work(
             arguments=arguments,
-            workflow=workflow,
+            workflow=Workflow(spec.name_in(project_dir), arguments.graph),
             project_dir=project_dir,
             settings=load_settings(project_dir),
             plan=plan,
             skipped=left,
+            batch=[item.id for item in items],
+            warnings=spec.project.warnings if spec.project else (),
+            environment_defaults=spec.project.environment() if spec.project else {},
+            adjust=lambda request: replace(
+                request,
+                hands_out_results=True,
+                results_target=Path(arguments.output) if arguments.output else None,
+                results_in_order=arguments.ordered,
+                graph_options={"async": arguments.is_async, "tokens": arguments.show_tokens},
+            ),
         )
     )
 
 
-def graph_workflow(spec: str) -> Workflow:
+def graph_workflow(spec: str, project_dir: Path) -> Workflow:
     """A user's graph, checked as far as can be seen without loading it."""
-    _check_graph_spec(spec, Path.cwd())
-    return Workflow(_workflow_name(spec), spec)
+    return Workflow(resolve_graph(spec, Path.cwd()).name_in(project_dir), spec)
 
 
-def _workflow_name(graph_spec: str) -> str:
-    """The `{type}` of file names: `flows/review.py:graph` is `flows-review-graph`."""
-    target, _, attribute = graph_spec.rpartition(":")
-    name = re.sub(r"[^a-zA-Z0-9]+", "-", f"{target.removesuffix('.py')}-{attribute}").strip("-")
-    return name[-64:].strip("-") or "graph"
+def _check_output(arguments: argparse.Namespace) -> None:
+    if arguments.ordered and not arguments.output:
+        raise UsageError("--ordered is about --output: give a file, or - for standard output.")
+    if arguments.output == "-" and arguments.json:
+        raise UsageError("--json and --output - both want standard output. Give --output a file.")
 
 
-def _check_graph_spec(spec: str, here: Path) -> None:
-    """What can be seen without loading anything; loading it finds the rest."""
-    target, colon, attribute = spec.rpartition(":")
-    if not (colon and target and attribute):
-        raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
-    if not target.endswith(".py") and not all(target.split(".")):
-        raise UsageError(f"--graph {spec!r}: {target!r} is no module. For a file, write PATH.py:ATTR.")
-    if target.endswith(".py") and not (here / target).is_file():
-        raise UsageError(f"--graph {spec!r}: no file {target!r} in {here}.")
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What all items have in common."""
+    config = _json_object("--config", arguments.config)
+    if arguments.recursion_limit is not None:
+        config["recursion_limit"] = arguments.recursion_limit
+    return {"config": config, "context": _json_object("--context", arguments.context)}
 
 
-def _read_items(name: str) -> list[Item]:
+def _json_object(option: str, text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
     try:
-        text = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        content = text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8-sig")
+        value = json.loads(content)
     except OSError as error:
-        raise UsageError(f"--items {name!r}: {error.strerror}.") from None
-    source = "standard input" if name == "-" else os.path.basename(name)  # noqa: PTH119  Any string is fine here.
-    try:
-        # Not `splitlines`: a JSON string may hold a line separator of Unicode as it is.
-        lines = re.split("\r\n|\n|\r", text.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = text[: error.start].count(b"\n") + 1
-        raise UsageError(f"{source}, line {line}: not UTF-8 text.") from None
-    items = parse_items(lines, source)
-    if not items:
-        raise UsageError(f"--items {name!r}: no items in it. Each line is an object with an id.")
-    return items
+        raise UsageError(f"{option} {text!r}: {error.strerror}. Give a file, or JSON like '{{...}}'.") from None
+    except ValueError as error:
+        raise UsageError(f"{option}: not valid JSON ({error}).") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{option}: expected an object like '{{...}}'.")
+    return value
+
+
+def _with_options(item: Item, common: Mapping[str, Mapping[str, Any]]) -> Item:
+    """What an item says of itself stands before what all have in common."""
+    merged = {name: _merged(values, item.options.get(name, {})) for name, values in common.items()}
+    return replace(item, options={name: values for name, values in merged.items() if values})
+
+
+def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**common, **own}
+    if "configurable" in common and "configurable" in own:
+        merged["configurable"] = {**common["configurable"], **own["configurable"]}
+    return merged

@@ -35,6 +35,10 @@ def start_run(request: RunRequest, listener: Listener | None) -> int:
     return Launcher(request, listener).run().exit_code
 
 
+def _as_it_is(request: RunRequest) -> RunRequest:
+    return request
+
+
 def _do_nothing() -> None:
     """For commands that have nothing to add."""
 
@@ -56,6 +60,8 @@ class Work:
     """Why each item would run."""
     skipped: Sequence[tuple[str, Reason]] = ()
     """Items that would not, and why."""
+    batch: Sequence[str] = ()
+    """All items that belong together, when the plan may be some of them."""
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     """Further lines of a dry run."""
@@ -63,6 +69,10 @@ class Work:
     """Further fields of its JSON document."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """What workers get beside the user's own environment."""
+    environment_defaults: Mapping[str, str] = field(default_factory=dict)
+    """What workers get unless the user's own environment says otherwise."""
+    adjust: Callable[[RunRequest], RunRequest] = _as_it_is
+    """Puts into the request what only this command knows of."""
     resume_verb: str | None = None
     """The verb that takes named items, where this command takes none."""
     check: Callable[[], None] = _do_nothing
@@ -139,7 +149,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     arguments = work.arguments
     skipped = [f"{len(work.skipped)} skipped: {_listed(work.skipped)}"] if work.skipped else []
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
-    environ = {**environment(), **recorded, **work.environment}
+    environ = {**work.environment_defaults, **environment(), **recorded, **work.environment}
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
     request = replace(
         request,
@@ -155,8 +165,9 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         preflight=_look_ahead(work).found,
         warnings=[*work.all_warnings, *skipped],
         is_json=arguments.json,
+        batch=work.batch,
     )
-    return work.start(request, listener)
+    return work.start(work.adjust(request), listener)
 
 
 def say_nothing_to_do(work: Work) -> int:

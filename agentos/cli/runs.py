@@ -40,6 +40,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     follow = verbs.add_parser("follow", help="what happened so far, then what happens, until the run ends")
     _add_run_argument(follow)
 
+    result = verbs.add_parser(
+        "result",
+        help="what the graphs of a run came to, one JSON object per item",
+        description="Print the results of a run of your own graph as JSON Lines, or one item's in a readable form.",
+    )
+    _add_run_argument(result)
+    result.add_argument("item", nargs="?", metavar="ITEM", help="this item's result only")
+
     prune = verbs.add_parser("prune", help=PRUNE_HELP, description=PRUNE_HELP)
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
@@ -61,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
             return _show(args.run_id, as_json=args.json)
         case "follow":
             return _follow(args.run_id)
+        case "result":
+            return _result(args.run_id, args.item)
         case "prune":
             return _prune(is_dry=args.dry_run)
         case _:
@@ -130,6 +140,40 @@ def _follow(run_id: str) -> int:
         return ExitCode.INTERRUPTED
     say(f"{COORDINATOR} Run {run_dir.name} did not end properly: none of its processes is alive")
     return ExitCode.ITEM_FAILED
+
+
+def _result(run_id: str, item: str | None) -> int:
+    import json
+
+    from agentos.errors import UsageError
+    from agentos.records.results import RESULTS_NAME, read_results
+    from agentos.text.suggestions import did_you_mean
+
+    run_dir, item = _run_and_item(run_id, item)
+    if not (run_dir / RESULTS_NAME).exists():
+        raise UsageError(f"Run {run_dir.name} has no results: only `agentos run` keeps what its graph came to.")
+    found = {result["id"]: result for result in read_results(run_dir)}
+    if item is None:
+        say(*(json.dumps(result, ensure_ascii=False) for result in found.values()))
+    elif item in found:
+        say(json.dumps(found[item], ensure_ascii=False, indent=2))
+    else:
+        raise UsageError(f"Run {run_dir.name} has no result of {item!r}.{did_you_mean(item, found)}")
+    return ExitCode.OK
+
+
+def _run_and_item(run_id: str, item: str | None) -> tuple[Path, str | None]:
+    """One name alone may be a run's or, in the last run, an item's."""
+    from agentos.errors import UsageError
+    from agentos.records.results import RESULTS_NAME, known_spans
+    from agentos.records.runs import find_run
+
+    try:
+        return find_run(run_id), item
+    except UsageError:
+        if item is None and run_id in known_spans((last := find_run("last")) / RESULTS_NAME):
+            return last, run_id
+        raise
 
 
 def _prune(*, is_dry: bool) -> int:

@@ -106,7 +106,9 @@ def _work(
     plan, left = run_command.planned(arguments, found.items)
     work = Work(
         arguments=arguments,
-        workflow=graph_workflow(arguments.graph) if arguments.graph else replace(route.workflow(), label_prefix=""),
+        workflow=graph_workflow(arguments.graph, project.project_dir)
+        if arguments.graph
+        else replace(route.workflow(), label_prefix=""),
         project_dir=project.project_dir,
         settings=project.settings,
         plan=plan,

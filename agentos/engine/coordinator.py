@@ -22,7 +22,7 @@ from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.loop import Loop
-from agentos.engine.messages import DocumentNamed, DocumentWriter, DownMessage, StartItem, UpMessage
+from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, StartItem, UpMessage
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
 from agentos.engine.run_settings import RunSettings
@@ -34,7 +34,7 @@ from agentos.engine.stopping import GRACE, Stopping
 from agentos.errors import ExitCode
 from agentos.events import Event, Listener, OutputProduced, RunFaulted, StopRequested, Warned
 from agentos.keys.leases import LeaseAsk, LeaseCancel, LeaseReturn
-from agentos.keys.redaction import Redactor
+from agentos.keys.redaction import Redactor, redact_record
 
 _MOST_LOSSES = 3
 
@@ -62,6 +62,7 @@ class Coordinator:
         """
         self._plan = plan
         self._settings = settings
+        self._redactor = redactor
         self._loop = loop
         self._hold_node = hold_node
         self._items = {item.id: item for item in plan.items}
@@ -248,7 +249,7 @@ class Coordinator:
                 workflow=settings.workflow,
                 run_id=settings.run_id,
                 attempt=attempt,
-                input=dict(item.input),
+                input=item.input,
                 checkpoint_address=self._store.checkpoint_address(item.id),
                 work_dir=item.work_dir or str(settings.project_dir),
                 # An item that comes back, after a crash or a lost backend, resumes from where it was.
@@ -257,10 +258,11 @@ class Coordinator:
                 stop_grace_seconds=GRACE.worker,
                 environment=dict(item.environment),
                 masked=tuple(self._redactor.secrets),
+                options={**settings.graph_options, **item.options},
             )
         )
 
-    def loaded(self, input_keys: list[str] | None) -> None:
+    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
         self._is_loaded = True
         if not self.has_begun:
             wrong = unknown_input(self._plan, input_keys)
@@ -269,6 +271,8 @@ class Coordinator:
                 return
             self.has_begun = True
             self._begin()
+            if notice:
+                self._emit(Warned(text=notice))
             self._perform(self._schedule.begin())
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         self._perform(waiting)
@@ -341,6 +345,8 @@ class Coordinator:
             case DocumentNamed(path=path):
                 run.watch.hear()
                 self.send(item_id, DocumentWriter(path=path, item_id=self._writers.writer_of(path, item_id)))
+            case CustomData(node=node, data=data):
+                run.take(CustomData(**redact_record({"node": node, "data": data}, self._redactor)))
             case _:
                 run.take(message)
 

@@ -50,6 +50,10 @@ class DoneNotes:
             return None
         return done if known == input_hash else None
 
+    def is_noted(self, item_id: str) -> bool:
+        """Whether it was done, with whatever input."""
+        return self._path(item_id).exists()
+
     def forget(self, item_id: str) -> None:
         self._path(item_id).unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from agentos.clock import stamp, utc_now
-from agentos.events import Event, OutputProduced, Stamped, Warned
+from agentos.events import Event, OutputProduced, ResultProduced, Stamped, Warned
 
 
 class Reporter(Protocol):
@@ -41,7 +41,7 @@ class Emitter:
 
     def emit(self, event: Event) -> None:
         # Output is no record: it shares the number of the one before, so that a gap in the audit is a loss.
-        if not isinstance(event, OutputProduced):
+        if not isinstance(event, OutputProduced | ResultProduced):
             self._sequence += 1
         time = stamp(self._clock(), "milliseconds")
         stamped = Stamped(self._sequence, time, self._run_id, event)

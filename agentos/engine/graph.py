@@ -1,28 +1,29 @@
-"""A workflow's graph: find it, give it an item's own checkpoint, run it node by node.
+"""One item's way through its graph: with the item's own checkpoint, node by node, to the end or to a question.
 
-The only module of the engine that runs LangGraph: the fork server loads it once, workers inherit it.
+The graph runs as its author compiled it. Only the checkpointer is ours, and a store where it has none.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
-import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypedDict
 
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
+from langgraph.pregel.protocol import StreamProtocol
+from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from agentos.engine import checkpoints
-from agentos.engine.checkpoints.protocol import ItemCheckpoint
+from agentos.engine.checkpoints.protocol import ItemCheckpoint, Standing
+from agentos.engine.graph_loading import AnyGraph, FactoryCall, LoadedGraph
+from agentos.engine.model_usage import ModelUsage
 from agentos.engine.subgraph_nodes import NestedNodes, NestedTask, containers
 from agentos.errors import AgentosError, UsageError
 
@@ -30,143 +31,220 @@ _TRIGGERS = ("branch:to:", "join:")
 """How the channels begin that LangGraph starts nodes by."""
 _SENDS = "__pregel_tasks"
 """The channel of nodes that are started by `Send`."""
-
-AnyGraph = StateGraph[Any, Any, Any, Any]
-CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
+_STREAM, _RUNTIME = "__pregel_stream", "__pregel_runtime"
+"""Where LangGraph looks for the stream and the runtime of whoever runs it. Asking it to stream custom events itself
+would run every node in a thread, where no signal reaches it."""
 
 
 class GraphChanged(AgentosError):
     """The item's checkpoint continues with a node that the graph does not have."""
 
 
-def load_graph(spec: str, search_dir: Path) -> CompiledGraph:
-    """`MODULE:ATTR` or `PATH.py:ATTR` to a compiled graph, still without a checkpointer. Raises UsageError."""
-    target, colon, attribute = spec.rpartition(":")
-    if not colon or not target or not attribute:
-        raise UsageError(f"--graph {spec!r}: expected MODULE:ATTR or PATH.py:ATTR, like flows/review.py:graph.")
-    module = _import_target(target, search_dir)
-    if not hasattr(module, attribute):
-        graphs = [n for n, v in vars(module).items() if isinstance(v, StateGraph | CompiledStateGraph)]
-        hint = f" Did you mean {target}:{graphs[0]}?" if graphs else ""
-        raise UsageError(f"--graph {spec!r}: {target} has no attribute {attribute!r}.{hint}")
-    graph = _as_graph(getattr(module, attribute), spec)
-    try:
-        return graph.compile()
-    except Exception as error:
-        raise UsageError(f"--graph {spec!r} does not compile: {error}") from error
-
-
-def _import_target(target: str, search_dir: Path) -> Any:
-    if not target.endswith(".py"):
-        sys.path.insert(0, str(search_dir))
-        try:
-            return importlib.import_module(target)
-        except ModuleNotFoundError as error:
-            if error.name and (target == error.name or target.startswith(f"{error.name}.")):
-                raise UsageError(
-                    f"--graph: no module {target!r} on the path or in {search_dir}. For a file, write PATH.py:ATTR."
-                ) from None
-            raise
-    path = search_dir / target
-    if not path.is_file():
-        raise UsageError(f"--graph: no file {target!r} in {search_dir}.")
-    # The file's folder is importable, as it is for `python PATH.py`.
-    sys.path.insert(0, str(path.parent.resolve()))
-    # A file called like a module that is loaded already, `select.py` or `json.py`, must not take its place.
-    name = f"graph_{path.stem}" if path.stem in sys.modules else path.stem
-    specification = importlib.util.spec_from_file_location(name, path)
-    if specification is None or specification.loader is None:
-        raise UsageError(f"--graph: {target!r} cannot be loaded as Python.")
-    module = importlib.util.module_from_spec(specification)
-    # Registered before it runs: pickles, dataclasses and type hints look modules up by name.
-    sys.modules[name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-def _as_graph(value: Any, spec: str) -> AnyGraph:
-    if callable(value) and not isinstance(value, StateGraph | CompiledStateGraph):
-        try:
-            value = value()
-        except TypeError as error:
-            raise UsageError(f"--graph {spec!r}: the function must take no arguments ({error}).") from error
-    if isinstance(value, CompiledStateGraph):
-        if value.interrupt_before_nodes or value.interrupt_after_nodes:
-            raise UsageError(
-                f"--graph {spec!r} is compiled with interrupt_before or interrupt_after, which would be lost. "
-                "Call interrupt() in a node instead: its item then waits for `agentos review`."
-            )
-        value = value.builder
-    if not isinstance(value, StateGraph):
-        raise UsageError(f"--graph {spec!r} is {type(value).__name__}, not a LangGraph StateGraph.")
-    return value
-
-
-def input_keys(compiled: CompiledGraph) -> list[str] | None:
-    """The state keys an input may have; None when the state takes any. LangGraph drops others in silence."""
-    graph = compiled.builder
-    schema = graph.input_schema
+def input_keys(graph: AnyGraph) -> list[str] | None:
+    """The state keys an input may have; None when it takes anything. LangGraph drops others in silence."""
+    if not isinstance(graph, CompiledStateGraph):
+        return None
+    builder = graph.builder
+    schema = builder.input_schema
     config = getattr(schema, "model_config", None)
     if config and config.get("extra") == "allow":
         return None
-    keys = [key for key in graph.schemas.get(schema, {}) if not key.startswith("branch:")]
+    keys = [key for key in builder.schemas.get(schema, {}) if not key.startswith("branch:")]
     return None if keys == ["__root__"] else keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a graph is run, beside its input."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    context: Any = None
+    is_async: bool = False
+    """Await it even though nothing in it seems to need that."""
+    store: Any = None
+    """For a graph that has none of its own."""
+    on_custom: Callable[[str, Any], None] = lambda _node, _data: None
+    """Told what a node writes to its stream."""
+    on_token: Callable[[str], None] | None = None
+    """Told each piece of text that a model streams, if anybody wants to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """What a person has said to an item that waits."""
+
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """By the id of the interrupt."""
+    edit: Mapping[str, Any] | None = None
+    """Changes to its state."""
+
+    @classmethod
+    def of(cls, standing: Standing) -> Continuation | None:
+        """None when nobody has said anything yet."""
+        if standing.answer is None and standing.edit is None:
+            return None
+        ids, answer = standing.interrupt_ids, standing.answer
+        if answer is None or ids == []:
+            answers = {}
+        elif ids is None or len(ids) == 1:
+            answers = {ids[0] if ids else "": answer}
+        else:
+            answers = dict(answer)
+        return cls(answers=answers, edit=standing.edit)
+
+    def command(self) -> Command[Any] | None:
+        if not self.answers:
+            return None
+        if len(self.answers) == 1 and ("" in self.answers or self.edit is not None):
+            # An edited state asks anew, under another id.
+            return Command(resume=next(iter(self.answers.values())))
+        return Command(resume=dict(self.answers))
 
 
 @dataclass(slots=True)
 class Execution:
     """One item's way through its graph. `run` it once; each node is announced before it runs."""
 
-    graph: CompiledGraph
-    """Compiled once for all items; this process's own, and this item's from here on."""
+    graph: LoadedGraph | AnyGraph
     checkpoint: ItemCheckpoint
+    options: RunOptions = field(default_factory=RunOptions)
     finished: list[tuple[str, float]] = field(default_factory=list)
     """Nodes whose results are on disk and that nobody has collected yet: name and seconds."""
     final_state: Any = None
+    output: Any = None
+    """What `invoke` would return."""
     is_parked: bool = False
     questions: list[Any] = field(default_factory=list)
     """What a parked item asks a person."""
+    interrupt_ids: list[str] = field(default_factory=list)
+    """Of each question; none when the graph stops by itself before or after a node."""
+    usage: ModelUsage = field(default_factory=ModelUsage)
     _in_flight: dict[str, tuple[str, float]] = field(default_factory=dict)
     _unsaved: list[tuple[str, float, tuple[str, int] | None]] = field(default_factory=list)
     """Nodes that ended: name, seconds and, inside a subgraph, the step they are saved with."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Nodes of a subgraph may start side by side, each in its thread."""
 
-    def run(self, initial_state: dict[str, Any] | None, announce: Callable[[str], None], answer: Any = None) -> None:
-        """Run to the end or to an interrupt. `None` resumes from the last checkpoint, with an answer if given."""
-        begin: Any = initial_state if answer is None else Command(resume=answer)
-        compiled = self.graph
-        compiled.checkpointer = saver = self.checkpoint.saver
-        config = self.checkpoint.config
-        if initial_state is None:
-            _refuse_lost_nodes(compiled, saver.get_tuple(config))
-        subgraphs = containers(compiled.builder)
-        if subgraphs:
-            nested = NestedNodes(subgraphs, lambda task: self._nested_started(task, announce), self._nested_ended)
-            config = {**config, "callbacks": [nested]}
-        options: Any = {"stream_mode": "tasks", "durability": "sync"}
-        if _has_async_nodes(compiled.builder):
-            asyncio.run(self._run_async(compiled.astream(begin, config, **options), announce, subgraphs))
-        else:
-            for payload in compiled.stream(begin, config, **options):
-                self._take(payload, announce, subgraphs)
-        self._settle()
-        snapshot = compiled.get_state(config)
+    def run(self, initial_state: Any, announce: Callable[[str], None], person: Continuation | None = None) -> None:
+        """To the end or to an interrupt. `None` resumes from the last checkpoint, with a person's words if any."""
+        steps = _Steps(initial_state, announce, person or Continuation())
+        loaded, call = self._loaded(), self._factory_call()
+        self.usage.on_token = self.options.on_token
+        if loaded.is_awaited:
+            asyncio.run(self._open_and_run(loaded, call, steps))
+            return
+        with loaded.opened(call) as graph:
+            compiled = self._prepared(graph, steps)
+            begin, config, streaming = self._beginning(compiled, steps)
+            if self.options.is_async or must_be_awaited(compiled):
+                asyncio.run(self._run_async(compiled.astream(begin, config, **streaming), steps))
+            else:
+                for mode, payload in compiled.stream(begin, config, **streaming):
+                    self._take(mode, payload, steps)
+            self._settle()
+            self._conclude(compiled)
+
+    def look(self) -> None:
+        """Where the item stands, without running anything."""
+        loaded, call = self._loaded(), self._factory_call()
+
+        async def look_async() -> None:
+            async with loaded.opened_async(call) as graph:
+                self._conclude(self._prepared(graph, None))
+
+        if loaded.is_awaited:
+            asyncio.run(look_async())
+            return
+        with loaded.opened(call) as graph:
+            self._conclude(self._prepared(graph, None))
+
+    def _loaded(self) -> LoadedGraph:
+        return self.graph if isinstance(self.graph, LoadedGraph) else LoadedGraph("", self.graph)
+
+    def _factory_call(self) -> FactoryCall:
+        config = {**self.options.config, "configurable": {**self.options.config.get("configurable", {})}}
+        config["configurable"] |= self.checkpoint.config["configurable"]
+        return FactoryCall(config, self.options.context, self.options.store)
+
+    async def _open_and_run(self, loaded: LoadedGraph, call: FactoryCall, steps: _Steps) -> None:
+        async with loaded.opened_async(call) as graph:
+            compiled = self._prepared(graph, steps)
+            begin, config, streaming = self._beginning(compiled, steps)
+            await self._run_async(compiled.astream(begin, config, **streaming), steps)
+            self._settle()
+            self._conclude(compiled)
+
+    async def _run_async(self, stream: Any, steps: _Steps) -> None:
+        async for mode, payload in stream:
+            self._take(mode, payload, steps)
+
+    def _prepared(self, graph: AnyGraph, steps: _Steps | None) -> AnyGraph:
+        """This item's own copy. Raises GraphChanged when it could not resume in it."""
+        store = graph.store if graph.store is not None else self.options.store
+        compiled = graph.copy({"checkpointer": self.checkpoint.saver, "store": store})
+        if steps is None:
+            return compiled
+        if steps.initial_state is None:
+            _refuse_lost_nodes(compiled, self.checkpoint)
+        elif isinstance(self.graph, LoadedGraph) and self.graph.factory is not None:
+            _refuse_unknown_keys(steps.initial_state, input_keys(compiled))
+        if steps.person.answers:
+            self.checkpoint.forget_used_answers()
+        if steps.person.edit is not None:
+            with self.checkpoint.editing():
+                compiled.update_state(self.checkpoint.config, dict(steps.person.edit))
+        steps.containers = containers(compiled)
+        return compiled
+
+    def _beginning(self, compiled: AnyGraph, steps: _Steps) -> tuple[Any, Any, dict[str, Any]]:
+        """What to run it with: its input, its configuration, and how it tells of its steps."""
+        begin = steps.initial_state if steps.initial_state is not None else steps.person.command()
+        given = self.options.config
+        handlers: list[Any] = [*(given.get("callbacks") or ()), self.usage]
+        if steps.containers:
+            handlers.append(
+                NestedNodes(
+                    steps.containers, lambda task: self._nested_started(task, steps.announce), self._nested_ended
+                )
+            )
+        runtime: Any = Runtime(stream_writer=self._write_custom, store=compiled.store)
+        configurable = {
+            **given.get("configurable", {}),
+            **self.checkpoint.config["configurable"],
+            _STREAM: StreamProtocol(lambda _chunk: None, set()),
+            _RUNTIME: runtime,
+        }
+        streaming = {
+            "stream_mode": ["tasks", "values"],
+            "output_keys": compiled.output_channels,
+            "durability": "sync",
+            "context": _context_for(compiled, self.options.context),
+        }
+        return begin, {**given, "configurable": configurable, "callbacks": handlers}, streaming
+
+    def _write_custom(self, data: Any) -> None:
+        self.options.on_custom(_current_node(), data)
+
+    def _conclude(self, compiled: AnyGraph) -> None:
+        snapshot = compiled.get_state(self.checkpoint.config)
         self.final_state = snapshot.values
         self.is_parked = bool(snapshot.next)
         self.questions = [waiting.value for waiting in snapshot.interrupts]
+        self.interrupt_ids = [waiting.id for waiting in snapshot.interrupts]
+        if self.is_parked and not self.questions:
+            self.questions = [{"stopped": "before", "next": list(snapshot.next)}]
+        if self.output is None:
+            self.output = _only(compiled.output_channels, snapshot.values)
 
-    async def _run_async(self, stream: Any, announce: Callable[[str], None], subgraphs: frozenset[str]) -> None:
-        async for payload in stream:
-            self._take(payload, announce, subgraphs)
-
-    def _take(self, payload: Any, announce: Callable[[str], None], subgraphs: frozenset[str]) -> None:
-        if payload["name"] in subgraphs:
+    def _take(self, mode: str, payload: Any, steps: _Steps) -> None:
+        if mode == "values":
+            self.output = payload
+        elif payload["name"] in steps.containers:
             return
-        if "input" in payload:
+        elif "input" in payload:
             self._settle()
             self.checkpoint.name_task(payload["id"], payload["name"])
-            announce(payload["name"])
+            steps.announce(payload["name"])
             self._in_flight[payload["id"]] = (payload["name"], time.monotonic())
         elif payload["id"] in self._in_flight:
             name, started = self._in_flight.pop(payload["id"])
@@ -196,32 +274,104 @@ class Execution:
         return collected
 
 
-def _has_async_nodes(graph: AnyGraph) -> bool:
-    """Whether anything in it can only be awaited: a node, a choice between nodes, a part of a subgraph."""
-    paths = [branch.path for branches in graph.branches.values() for branch in branches.values()]
-    return any(map(_is_async_only, [*(node.runnable for node in graph.nodes.values()), *paths]))
+@dataclass(slots=True)
+class _Steps:
+    """One run of an execution."""
+
+    initial_state: Any
+    announce: Callable[[str], None]
+    person: Continuation
+    containers: frozenset[str] = frozenset()
+
+
+def _only(channels: str | Sequence[str], values: Any) -> Any:
+    """Of a state, what the graph gives as its output."""
+    if isinstance(channels, str) or not isinstance(values, dict):
+        return values
+    return {name: values[name] for name in channels if name in values}
+
+
+def _current_node() -> str:
+    from langgraph.config import get_config  # noqa: PLC0415  Only graphs that write to their stream come here.
+
+    return str(get_config().get("metadata", {}).get("langgraph_node", ""))
+
+
+def _context_for(graph: AnyGraph, given: Any) -> Any:
+    """What was given, else the schema's own defaults if it has one for every field."""
+    schema = graph.context_schema
+    if given is not None or schema is None:
+        return given
+    try:
+        schema()
+    except Exception:
+        return None  # It has to be given; a node that wants it says so best.
+    return {}
+
+
+def _refuse_unknown_keys(given: Any, known: list[str] | None) -> None:
+    unknown = sorted(set(given) - set(known)) if known is not None and isinstance(given, dict) else []
+    if unknown:
+        raise UsageError(
+            f"the graph's state has no key {unknown[0]!r}; LangGraph would drop it in silence. "
+            f"Known keys: {', '.join(sorted(known or ()))}."
+        )
+
+
+def must_be_awaited(graph: AnyGraph) -> bool:
+    """Whether anything in it can only be awaited: a node, a choice between nodes, a tool, a part of a subgraph."""
+    paths = []
+    if isinstance(graph, CompiledStateGraph):
+        paths = [branch.path for branches in graph.builder.branches.values() for branch in branches.values()]
+    return any(map(_is_async_only, [*(node.bound for node in graph.nodes.values()), *paths]))
 
 
 def _is_async_only(runnable: Any) -> bool:
-    if isinstance(runnable, CompiledStateGraph):
-        return _has_async_nodes(runnable.builder)
-    if getattr(runnable, "afunc", None) is not None and getattr(runnable, "func", None) is None:
-        return True
-    # LangChain's ways to put runnables together: one after the other, side by side, one with settings.
+    if isinstance(runnable, Pregel):
+        return must_be_awaited(runnable)
+    for function, coroutine in (("func", "afunc"), ("func", "coroutine")):
+        if getattr(runnable, coroutine, None) is not None and getattr(runnable, function, None) is None:
+            return True
+    # LangChain's ways to put runnables together: one after the other, side by side, one with settings, tools.
     parts = [*getattr(runnable, "steps", ()), *getattr(runnable, "steps__", {}).values()]
+    parts += getattr(runnable, "tools_by_name", {}).values()
     return any(map(_is_async_only, [*parts, *([runnable.bound] if hasattr(runnable, "bound") else [])]))
 
 
-def _refuse_lost_nodes(compiled: Any, saved: Any) -> None:
+def _refuse_lost_nodes(compiled: AnyGraph, checkpoint: ItemCheckpoint) -> None:
     """What waits in a checkpoint for a node that is gone LangGraph drops in silence: the item would look done."""
-    waiting = saved.checkpoint["channel_values"] if saved else {}
-    lost = [c.rpartition(":")[2] for c in waiting if c.startswith(_TRIGGERS) and c not in compiled.channels]
-    lost += [send.node for send in waiting.get(_SENDS) or () if send.node not in compiled.nodes]
-    if lost:
-        raise GraphChanged(
-            "the graph has changed since this item's checkpoint was made: the way to node "
-            f"{lost[0]!r}, where the item would resume, is gone. Run with --fresh to start over, or restore it."
-        )
+    for where, graph, saved in _saved_graphs(compiled, checkpoint):
+        waiting = saved.checkpoint["channel_values"]
+        lost = [c.rpartition(":")[2] for c in waiting if c.startswith(_TRIGGERS) and c not in graph.channels]
+        lost += [send.node for send in waiting.get(_SENDS) or () if send.node not in graph.nodes]
+        if lost:
+            raise GraphChanged(
+                "the graph has changed since this item's checkpoint was made: the way to node "
+                f"{where + lost[0]!r}, where the item would resume, is gone. Run with --fresh to start over, "
+                "or restore it."
+            )
+
+
+def _saved_graphs(compiled: AnyGraph, checkpoint: ItemCheckpoint) -> Iterator[tuple[str, AnyGraph, Any]]:
+    """The graph with what is saved of it, then every subgraph of a task that is to go on, by its way from the top."""
+    saver = checkpoint.saver
+    top = saver.get_tuple(checkpoint.config)
+    if top is None:
+        return
+    yield "", compiled, top
+    under_way = {f"{task.name}:{task.id}" for task in compiled.get_state(checkpoint.config).tasks}
+    subgraphs = dict(compiled.get_subgraphs(recurse=True))
+    seen = {""}
+    # Newest first, of all namespaces: the item's configuration names none.
+    for saved in saver.list(checkpoint.config):
+        namespace = saved.config["configurable"]["checkpoint_ns"]
+        if namespace in seen or namespace.partition("|")[0] not in under_way:
+            continue
+        seen.add(namespace)
+        way = [part.partition(":")[0] for part in namespace.split("|") if not part.isdigit()]
+        subgraph = subgraphs.get("|".join(way))
+        if isinstance(subgraph, Pregel):
+            yield ".".join(way) + ".", subgraph, saved
 
 
 def state_value(state: Any, key: str) -> Any:

@@ -10,6 +10,7 @@ from agentos.engine.item_watch import ItemWatch, TimeLimits
 from agentos.engine.lease_server import ItemUsage
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.messages import (
+    CustomData,
     Heartbeat,
     ItemDone,
     ItemFailed,
@@ -23,6 +24,7 @@ from agentos.engine.plan import Item
 from agentos.engine.stopping import GRACE
 from agentos.events import (
     ChildrenLeaked,
+    CustomWritten,
     ItemNoticed,
     ItemStalled,
     ItemStarted,
@@ -32,7 +34,7 @@ from agentos.events import (
 )
 from agentos.outcomes import Cause
 
-ItemMessage = ItemOpened | NodeReady | Heartbeat | ItemDone | ItemFailed | ItemStopped
+ItemMessage = ItemOpened | NodeReady | CustomData | Heartbeat | ItemDone | ItemFailed | ItemStopped
 
 HoldNode = Callable[[str, str], str]
 """Item id and node to the reason why the node must not start now; empty when it may."""
@@ -95,6 +97,8 @@ class ItemRun:
                 self._nodes_finished(finished)
                 if not self.is_stopping:
                     self._start_or_hold(node)
+            case CustomData(node=node, data=data):
+                self._emit(CustomWritten(item_id=self.item.id, node=node, data=data))
             case Heartbeat():
                 pass
             case ItemDone() | ItemFailed() | ItemStopped():

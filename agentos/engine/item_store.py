@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from agentos.engine.claims import Claims, claim_name
 from agentos.engine.documents import staged_path
 from agentos.engine.done_notes import Done, DoneNotes
 from agentos.engine.item_end import ItemEnd, without_documents
-from agentos.engine.plan import Item, input_hash
+from agentos.engine.plan import Item, item_hash
 from agentos.outcomes import Outcome
 from agentos.outputs import UnusableTarget, refuse_special
 
@@ -57,13 +57,18 @@ class ItemStore:
 
     def note_done(self, item: Item, outcome: Outcome, run_id: str, documents: Sequence[str] = ()) -> None:
         """Before its checkpoint is removed: a finished one resumes without a node, whatever happens in between."""
-        self._done_notes.mark_done(item.id, Done(input_hash(item.input), outcome, run_id, tuple(documents)))
+        self._done_notes.mark_done(item.id, Done(item_hash(item), outcome, run_id, tuple(documents)))
 
     def remove_checkpoint(self, item_id: str) -> None:
         self._checkpoints.remove(self._ref(item_id))
 
-    def forget_done(self, item_ids: Iterable[str], run_id: str) -> None:
-        """Nothing is left to resume: the same command starts the whole batch over."""
+    def forget_done(self, item_ids: Collection[str], run_id: str, batch: Collection[str] = ()) -> None:
+        """Nothing is left to resume: the same command starts over.
+
+        Some items of a batch stay done as long as others of it are noted as done: the batch goes on.
+        """
+        if any(self._done_notes.is_noted(item_id) for item_id in set(batch) - set(item_ids)):
+            return
         with suppress(OSError):
             self._done_notes.forget_all(item_ids, run_id)
 

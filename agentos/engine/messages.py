@@ -17,7 +17,7 @@ class StartItem:
     workflow: str
     run_id: str
     attempt: int
-    input: dict[str, Any]
+    input: Any
     checkpoint_address: str
     work_dir: str
     fresh: bool
@@ -26,6 +26,8 @@ class StartItem:
     environment: dict[str, str]
     masked: tuple[str, ...] = field(default=(), repr=False)
     """Secrets that nothing the worker keeps may show, wherever it got them from."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """How to run the graph: see `worker.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,14 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CustomData:
+    """Up: a node wrote this to its stream."""
+
+    node: str
+    data: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemDone:
     """Up, last: the graph came to its end, or parked. Outputs are staged beside these paths."""
 
@@ -85,6 +95,12 @@ class ItemDone:
     finished: list[tuple[str, float]]
     outputs: list[str]
     is_parked: bool = False
+    state: str = ""
+    """What the graph came to, as JSON; empty when nobody asked for it."""
+    interrupts: str = ""
+    """What it asks a person, as JSON."""
+    models: str = ""
+    """What its own models reported of their use, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +122,17 @@ class ItemStopped:
 
 
 DownMessage = StartItem | Proceed | StopItem | DocumentWriter | LeaseAnswer
-UpMessage = ItemOpened | NodeReady | DocumentNamed | Heartbeat | ItemDone | ItemFailed | ItemStopped | LeaseRequest
+UpMessage = (
+    ItemOpened
+    | NodeReady
+    | DocumentNamed
+    | CustomData
+    | Heartbeat
+    | ItemDone
+    | ItemFailed
+    | ItemStopped
+    | LeaseRequest
+)
 Message = DownMessage | UpMessage
 
 _codec: Codec[Message] = Codec(*get_args(Message))

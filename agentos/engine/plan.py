@@ -14,7 +14,7 @@ from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
 from agentos.text.suggestions import did_you_mean
 
-_ITEM_KEYS = frozenset({"id", "input", "priority", "depends_on"})
+_ITEM_KEYS = ("id", "input", "priority", "depends_on", "config", "context", "env")
 _COORDINATOR = "COORDINATOR"
 _MOST_LEVELS = 200
 """How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
@@ -28,8 +28,8 @@ class Item:
     """One thing to process."""
 
     id: str
-    input: Mapping[str, Any] = field(default_factory=dict)
-    """The graph's initial state."""
+    input: Any = field(default_factory=dict)
+    """The graph's input: a state, or for some graphs any other value."""
     priority: int = 0
     """Higher goes first."""
     depends_on: tuple[str, ...] = ()
@@ -37,6 +37,8 @@ class Item:
     """What this item's worker has in its environment beside what all have."""
     work_dir: str = ""
     """Where its worker works, if not in the project's folder."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How its graph is run: `config` and `context`, when given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,16 @@ class Plan:
     """Items that must not run beside each other; one entry of a pair is enough."""
 
 
-def input_hash(item_input: Mapping[str, Any]) -> str:
+def input_hash(item_input: Any) -> str:
     """The same for the same input, whatever the order of its keys."""
     canonical = json.dumps(item_input, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def item_hash(item: Item) -> str:
+    """The same for the same work: its input, and the context and configuration that its nodes see."""
+    seen = [item.options.get("context"), item.options.get("config", {}).get("configurable")]
+    return input_hash([item.input, *seen]) if any(seen) else input_hash(item.input)
 
 
 def parse_items(lines: Iterable[str], source: str) -> list[Item]:
@@ -90,9 +98,9 @@ def _parse_item(line: str, where: str) -> Item:
         raise UsageError(f"{where}: not valid JSON ({error}). Each line is one object with an id.") from None
     if not isinstance(data, dict):
         raise UsageError(f'{where}: expected an object like {{"id": "a1", "input": {{}}}}, got {_kind(data)}.')
-    unknown = sorted(set(data) - _ITEM_KEYS)
+    unknown = sorted(set(data).difference(_ITEM_KEYS))
     if unknown:
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}. Known: id, input, priority, depends_on.")
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}. Known: {', '.join(_ITEM_KEYS)}.")
     if "id" not in data:
         raise UsageError(f'{where}: no id. Each line is an object like {{"id": "a1", "input": {{}}}}.')
     if _is_deeper_than(_MOST_LEVELS, data):
@@ -101,10 +109,30 @@ def _parse_item(line: str, where: str) -> Item:
         )
     return Item(
         id=_identifier(data["id"], where),
-        input=_expect(data.get("input", {}), dict, "input", where),
+        input=_input(data.get("input", {}), where),
         priority=_expect(data.get("priority", 0), int, "priority", where),
         depends_on=_identifiers(_expect(data.get("depends_on", []), list, "depends_on", where), where),
+        environment=_environment(_expect(data.get("env", {}), dict, "env", where), where),
+        options=_options(data, where),
     )
+
+
+def _input(value: Any, where: str) -> Any:
+    if value is None:
+        raise UsageError(f"{where}: input must not be null. Leave it out for an empty state.")
+    return value
+
+
+def _environment(values: dict[str, Any], where: str) -> dict[str, str]:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise UsageError(f"{where}: env: {name!r} must be a string, got {_kind(value)}.")
+    return values
+
+
+def _options(data: dict[str, Any], where: str) -> dict[str, Any]:
+    given = {name: _expect(data[name], dict, name, where) for name in ("config", "context") if name in data}
+    return {name: value for name, value in given.items() if value}
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -253,6 +281,10 @@ def unknown_input(plan: Plan, input_keys: Sequence[str] | None) -> str:
     if input_keys is None:
         return ""
     for item in plan.items:
+        if not isinstance(item.input, dict):
+            return (
+                f"Item {item.id!r}: input must be an object with keys of the graph's state, got {_kind(item.input)}"
+            )
         unknown = sorted(set(item.input) - set(input_keys))
         if unknown:
             return (

@@ -10,13 +10,22 @@ from agentos.engine.done_notes import Done
 from agentos.engine.item_end import FinalMessage, ItemEnd, decide_end, surprise
 from agentos.engine.item_run import ItemRun
 from agentos.engine.item_store import ItemStore
-from agentos.engine.messages import ItemFailed
+from agentos.engine.messages import ItemDone, ItemFailed
 from agentos.engine.plan import Item
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.schedule import Ending
 from agentos.engine.tally import Tally
 from agentos.errors import ExitCode
-from agentos.events import Event, ItemEnded, ItemRetried, Listener, RunEnded, RunStarted, Warned
+from agentos.events import (
+    Event,
+    ItemEnded,
+    ItemRetried,
+    Listener,
+    ResultProduced,
+    RunEnded,
+    RunStarted,
+    Warned,
+)
 from agentos.keys.redaction import Redactor
 from agentos.outcomes import FAILED, INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
 
@@ -132,7 +141,7 @@ class Results:
         )
         # Last, and not after a fault: what has ended is not repeated before the run's end is on record.
         if self._tally.is_through and stopped_with is None:
-            self._store.forget_done(self._items, self._settings.run_id)
+            self._store.forget_done(self._items, self._settings.run_id, batch=self._settings.batch)
         return exit_code
 
     def _final_message(self, run: ItemRun) -> FinalMessage | None:
@@ -144,6 +153,8 @@ class Results:
 
     def _end(self, run: ItemRun, end: ItemEnd, outcome: Outcome, seconds: float) -> None:
         """What is on disk comes first: after a kill in between the next run does not report the same end again."""
+        if not outcome.is_failure:
+            self._hand_out_result(run, outcome, seconds)
         is_noted = end.has_succeeded and self._note_done(run.item, outcome, end.outputs)
         self._record(
             ItemEnded(
@@ -163,6 +174,25 @@ class Results:
         if is_noted:
             self._remove_checkpoint(run.item.id)
         self._store.give_back(run.item.id)
+
+    def _hand_out_result(self, run: ItemRun, outcome: Outcome, seconds: float) -> None:
+        message = run.final_message
+        if isinstance(message, ItemDone) and message.state:
+            mask = self._redactor.redact_text
+            self._emit(
+                ResultProduced(
+                    item_id=run.item.id,
+                    outcome=outcome_named(mask(outcome.name)),
+                    seconds=seconds,
+                    attempts=run.attempt,
+                    state=mask(message.state),
+                    interrupts=mask(message.interrupts),
+                    models=message.models,
+                    input_tokens=run.usage.input_tokens,
+                    output_tokens=run.usage.output_tokens,
+                    cost_usd=round(run.usage.cost_usd, 6),
+                )
+            )
 
     def _note_done(self, item: Item, outcome: Outcome, documents: Sequence[str]) -> bool:
         shown = outcome_named(self._redactor.redact_text(outcome.name))

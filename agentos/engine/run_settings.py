@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agentos.engine.item_watch import TimeLimits
 
@@ -20,6 +22,10 @@ class RunSettings:
     time_limits: TimeLimits
     retries: int = 0
     fresh: bool = False
+    batch: tuple[str, ...] = ()
+    """All items that belong together, when the plan may be some of them."""
+    graph_options: Mapping[str, Any] = field(default_factory=dict)
+    """How workers run the graph, beside what an item says of itself; plain data."""
     label_prefix: str = ""
     resume_command: str = ""
     budget_usd: float | None = None

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.constants import START
-from langgraph.graph.state import CompiledStateGraph, StateGraph
+from langgraph.pregel import Pregel
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class NestedTask:
     """Tasks of the same step are saved together."""
 
 
-def containers(graph: StateGraph[Any, Any, Any, Any], above: str = "") -> frozenset[str]:
+def containers(graph: Pregel[Any, Any, Any, Any], above: str = "") -> frozenset[str]:
     """Names of the nodes that are subgraphs: they do nothing of their own."""
     found: set[str] = set()
     for name, node in graph.nodes.items():
-        if isinstance(node.runnable, CompiledStateGraph):
-            found |= {f"{above}{name}", *containers(node.runnable.builder, f"{above}{name}.")}
+        if isinstance(node.bound, Pregel):
+            found |= {f"{above}{name}", *containers(node.bound, f"{above}{name}.")}
     return frozenset(found)
 
 

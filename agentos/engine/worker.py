@@ -12,8 +12,9 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import zip_longest
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentos import outputs
 from agentos.engine.checkpoints import store_at
@@ -22,6 +23,7 @@ from agentos.engine.checkpoints.protocol import CheckpointUnwritable, ItemCheckp
 from agentos.engine.documents import ItemDocuments
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.engine.messages import (
+    CustomData,
     DocumentNamed,
     DocumentWriter,
     DownMessage,
@@ -39,6 +41,7 @@ from agentos.engine.messages import (
     decode_down,
     encode,
 )
+from agentos.engine.plain_json import KIND, json_text, to_plain
 from agentos.engine.plan import ITEM_VARIABLE
 from agentos.engine.worker_extension import WorkerExtension
 from agentos.errors import AgentosError, CallCancelledError
@@ -49,7 +52,8 @@ from agentos.outcomes import AWAITING_REVIEW, COMPLETED
 from agentos.processes import host
 
 if TYPE_CHECKING:
-    from agentos.engine.graph import CompiledGraph, Execution
+    from agentos.engine.graph import Execution, RunOptions
+    from agentos.engine.graph_loading import LoadedGraph
 
 _NOT_INTERACTIVE = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -60,6 +64,7 @@ _NOT_INTERACTIVE = {
     "DEBIAN_FRONTEND": "noninteractive",
 }
 _MAX_MESSAGE_CHARACTERS = 2_000
+_MOST_RESULT_CHARACTERS = 64 << 20
 _MAX_TRACEBACK_CHARACTERS = 20_000
 
 
@@ -174,7 +179,7 @@ def _end_group() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def run_worker(control: socket.socket, load: Callable[[], CompiledGraph], extend: type[WorkerExtension]) -> None:
+def run_worker(control: socket.socket, load: Callable[[], LoadedGraph], extend: type[WorkerExtension]) -> None:
     """Serve one item over `control` and exit. Never returns."""
     exit_status = 1
     try:
@@ -245,7 +250,7 @@ def _prepare_process(start: StartItem) -> None:
 
 
 def _serve(
-    start: StartItem, channel: Channel, load: Callable[[], CompiledGraph], extension: WorkerExtension
+    start: StartItem, channel: Channel, load: Callable[[], LoadedGraph], extension: WorkerExtension
 ) -> UpMessage:
     """Run the item and say how it ended. Whatever a node raises ends here, as text."""
     execution: Execution | None = None
@@ -263,9 +268,9 @@ def _serve(
         outputs.set_keeper(documents.keep)
         notes = Notes(extension, checkpoint)
         extension.begin(channel.broker, redactor.redact_text, notes.kept)
-        from agentos.engine.graph import Execution  # noqa: PLC0415  Loaded by `load`.
+        from agentos.engine.graph import Continuation, Execution  # noqa: PLC0415  Loaded by `load`.
 
-        execution = Execution(graph, checkpoint)
+        execution = Execution(graph, checkpoint, _run_options(start, channel))
         running = execution
 
         def announce(node: str) -> None:
@@ -273,11 +278,12 @@ def _serve(
             channel.ask_to_start(node, running.collect_finished())
             extension.node_starts(node)
 
-        if standing.questions is not None and standing.answer is None:
+        person = Continuation.of(standing)
+        if standing.questions is not None and person is None:
             _fold(checkpoint)
-            return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=[], outputs=[], is_parked=True)
-        execution.run(opened.initial_state, announce, answer=standing.answer)
-        return _done(execution, checkpoint, lambda: documents.stage(start.checkpoint_address))
+            return _still_parked(execution, start)
+        execution.run(opened.initial_state, announce, person)
+        return _done(execution, checkpoint, start, lambda: documents.stage(start.checkpoint_address))
     except BaseException as error:
         if channel.is_forked:
             _end_forked_child(error)
@@ -313,14 +319,75 @@ class Notes:
             self.kept = notes
 
 
-def _done(execution: Execution, checkpoint: ItemCheckpoint, stage: Callable[[], list[str]]) -> UpMessage:
+def _run_options(start: StartItem, channel: Channel) -> RunOptions:
+    """`config`, `context`: as LangGraph has them. `async`: await it anyway. `tokens`: print what models stream.
+    `store`: where a store is for a graph that has none. `result`: hand out what the graph came to.
+    """
+    from agentos.engine.graph import RunOptions  # noqa: PLC0415  Loaded by now.
+
+    options = start.options
+    return RunOptions(
+        config=options.get("config") or {},
+        context=options.get("context"),
+        is_async=bool(options.get("async")),
+        on_custom=lambda node, data: channel.send(CustomData(node=node, data=to_plain(data))),
+        on_token=_print_token if options.get("tokens") else None,
+    )
+
+
+def _print_token(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _still_parked(execution: Execution, start: StartItem) -> ItemDone:
+    """Nobody has answered yet."""
+    if start.options.get("result"):
+        execution.look()
+    return ItemDone(
+        outcome=AWAITING_REVIEW.name,
+        reason="",
+        finished=[],
+        outputs=[],
+        is_parked=True,
+        **_result(execution, start),
+    )
+
+
+def _result(execution: Execution, start: StartItem) -> dict[str, Any]:
+    """What the graph came to, for its last message."""
+    if not start.options.get("result"):
+        return {}
+    asked = zip_longest(execution.interrupt_ids, execution.questions) if execution.is_parked else ()
+    interrupts = [{"id": each, "value": value} for each, value in asked]
+    models = execution.usage.document()
+    state = json_text(execution.output)
+    if len(state) > _MOST_RESULT_CHARACTERS:
+        state = json_text({KIND: type(execution.output).__name__, "error": f"{len(state):,} characters: too long"})
+    return {
+        "state": state,
+        "interrupts": json_text(interrupts) if interrupts else "",
+        "models": json_text(models) if models else "",
+    }
+
+
+def _done(
+    execution: Execution, checkpoint: ItemCheckpoint, start: StartItem, stage: Callable[[], list[str]]
+) -> UpMessage:
     from agentos.engine.graph import state_value  # noqa: PLC0415  Loaded by now.
 
     finished = execution.collect_finished()
     if execution.is_parked:
-        checkpoint.park(execution.questions)
+        checkpoint.park(to_plain(execution.questions), execution.interrupt_ids)
         _fold(checkpoint)
-        return ItemDone(outcome=AWAITING_REVIEW.name, reason="", finished=finished, outputs=[], is_parked=True)
+        return ItemDone(
+            outcome=AWAITING_REVIEW.name,
+            reason="",
+            finished=finished,
+            outputs=[],
+            is_parked=True,
+            **_result(execution, start),
+        )
     outcome = state_value(execution.final_state, "outcome")
     reason = state_value(execution.final_state, "reason") or ""
     return ItemDone(
@@ -328,6 +395,7 @@ def _done(execution: Execution, checkpoint: ItemCheckpoint, stage: Callable[[], 
         reason=checkpoint.redactor.redact_text(str(reason))[:_MAX_MESSAGE_CHARACTERS],
         finished=finished,
         outputs=stage(),
+        **_result(execution, start),
     )
 
 

@@ -147,6 +147,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "Outcome": _outcome,
     "Cause": lambda value: Cause(_expect(str, value)),
     "Mapping[Outcome, int]": _counts,
+    "Any": lambda value: value,
     "bytes": lambda value: _expect(str, value).encode(),
 }
 """By the type a field is declared with."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentos.events import ItemEnded, ItemRetried, ItemStarted, OutputProduced, Stamped, to_record
+from agentos.events import ItemEnded, ItemRetried, ItemStarted, OutputProduced, ResultProduced, Stamped, to_record
 from agentos.records.runs import AUDIT_NAME
 from agentos.reporters.item_files import AppendFile, ItemFiles
 from agentos.reporters.sink import Sink
@@ -35,7 +35,7 @@ class AuditReporter:
 
     def handle(self, stamped: Stamped) -> None:
         event = stamped.event
-        if isinstance(event, OutputProduced):
+        if isinstance(event, OutputProduced | ResultProduced):
             return
         line = record_line(stamped)
         self._run_file.append(line)

@@ -8,6 +8,7 @@ from typing import assert_never
 from agentos.events import (
     BudgetNoticed,
     ChildrenLeaked,
+    CustomWritten,
     ItemEnded,
     ItemNoticed,
     ItemRetried,
@@ -21,6 +22,7 @@ from agentos.events import (
     PoolExhausted,
     PoolResumed,
     PreflightDone,
+    ResultProduced,
     RunEnded,
     RunFaulted,
     RunStarted,
@@ -65,11 +67,12 @@ class LogReporter:
             case ItemRetried(item_id=item_id):
                 self._note(stamped, event)
                 self._files.close(item_id)
-            case NodeStarted() | NodeFinished() | ItemNoticed() | ItemStalled() | ChildrenLeaked():
+            case NodeStarted() | NodeFinished() | CustomWritten() | ItemNoticed() | ItemStalled() | ChildrenLeaked():
                 self._note(stamped, event)
             case (
                 RunStarted()
                 | PreflightDone()
+                | ResultProduced()
                 | StopRequested()
                 | RunFaulted()
                 | Warned()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from typing import assert_never
 from agentos.events import (
     BudgetNoticed,
     ChildrenLeaked,
+    CustomWritten,
     Event,
     ItemEnded,
     ItemNoticed,
@@ -24,6 +26,7 @@ from agentos.events import (
     PoolExhausted,
     PoolResumed,
     PreflightDone,
+    ResultProduced,
     RunEnded,
     RunFaulted,
     RunStarted,
@@ -89,6 +92,8 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             | NodeStarted()
             | NodeFinished()
             | OutputProduced()
+            | CustomWritten()
+            | ResultProduced()
             | ItemNoticed()
             | ItemEnded()
             | ItemRetried()
@@ -135,6 +140,8 @@ ItemEvent = (
     | NodeStarted
     | NodeFinished
     | OutputProduced
+    | CustomWritten
+    | ResultProduced
     | ItemNoticed
     | ItemEnded
     | ItemRetried
@@ -148,7 +155,7 @@ _RunEvent = (
 
 def _item_texts(event: ItemEvent) -> list[str]:
     match event:
-        case NodeFinished() | ItemStarted(resumed_after=None):
+        case NodeFinished() | ResultProduced() | ItemStarted(resumed_after=None):
             return []
         case ItemStarted(resumed_after=node):
             return [f"resuming after {one_line(node or '')}"]
@@ -157,6 +164,8 @@ def _item_texts(event: ItemEvent) -> list[str]:
         case OutputProduced(block=block):
             text = clean_block(block, keep_colour=False).decode(errors="replace")
             return text.removesuffix("\n").split("\n") if text else []
+        case CustomWritten(data=data):
+            return [one_line(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False))]
         case ItemNoticed(text=text):
             return [one_line(text)]
         case ItemEnded():

@@ -238,7 +238,7 @@ class Bench:
 
     # What the backend tells.
 
-    def loaded(self, input_keys: list[str] | None) -> None:
+    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
         self.loads.append(input_keys)
 
     def load_failed(self, failure: LoadFailure) -> None:

@@ -30,7 +30,8 @@ def test_the_same_id_in_two_projects_never_meets(sandbox: Sandbox) -> None:
     assert here.wait().code == 0
 
     # The first project's success has not touched the second's checkpoint; --project finds it from anywhere.
-    resumed = sandbox.run("--project", str(other), items="other.jsonl")
+    graph = f"{other}/graphs/steps.py:graph"
+    resumed = sandbox.run("--project", str(other), items="other.jsonl", graph=graph)
     assert resumed.code == 0
     assert "[a] resuming after n1" in resumed.lines
 

@@ -319,6 +319,7 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
     users = {m for m in engine if any(top(e.target) == "langgraph" and not e.for_types_only for e in imports_of(m))}
     assert users == {
         "agentos.engine.graph",
+        "agentos.engine.graph_loading",
         "agentos.engine.subgraph_nodes",
         "agentos.engine.checkpoints.sqlite_saver",
     }
@@ -345,6 +346,7 @@ READS_THE_ENVIRONMENT = {
     "agentos.text.window": "how wide the terminal is",
     "agentos.keys.credentials": "keys; a command gives a mapping instead, and keys know no settings",
     "agentos.engine.worker": "makes the worker's environment; the engine knows no settings",
+    "agentos.engine.backends.forkserver.server": "starts over with what it was started with",
     # What a child process gets of ours.
     "agentos.git.command": "git",
     "agentos.codebase.files": "git",

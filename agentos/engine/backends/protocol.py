@@ -75,8 +75,11 @@ class WorkerEvents(Protocol):
 class BackendEvents(WorkerEvents, Protocol):
     """What the coordinator hears."""
 
-    def loaded(self, input_keys: list[str] | None) -> None:
-        """Workers can start. The keys are those of the graph's input, if it has a fixed set."""
+    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
+        """Workers can start. The keys are those of the graph's input, if it has a fixed set.
+
+        The notice, if there is one, is what users should know of how workers are made.
+        """
         ...
 
     def load_failed(self, failure: LoadFailure) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -47,8 +48,12 @@ class Standing:
     input_hash: str | None = None
     questions: list[Any] | None = None
     """What the item asks a person, when it is parked."""
+    interrupt_ids: list[str] | None = None
+    """LangGraph's id of each question; empty when the graph stops by itself before or after a node."""
     answer: Any | None = None
-    """A person's answer, if there is one already."""
+    """A person's answer, if there is one already; with several questions, answers by the id of the question."""
+    edit: dict[str, Any] | None = None
+    """What a person wants changed in its state before it continues."""
     is_untouched: bool = True
     """No node has left anything but an error: whatever its input was, it is as good as new."""
     steps: int = 0
@@ -79,10 +84,11 @@ class CheckpointStore(Protocol):
         written.
         """
 
-    def answer(self, ref: ItemRef, questions: Sequence[Any], answer: Any) -> None:
+    def answer(self, ref: ItemRef, questions: Sequence[Any], answer: Any, edit: dict[str, Any] | None = None) -> None:
         """Store a person's answer to these questions; durable when this returns. A later one replaces it.
 
-        Raises NotAsking when the item does not ask exactly that, CheckpointUnusable as `open` does.
+        `edit` changes its state before it continues, with or without an answer. Raises NotAsking when the item does
+        not ask exactly that, CheckpointUnusable as `open` does.
         """
 
     def remove(self, ref: ItemRef) -> None:
@@ -124,8 +130,14 @@ class ItemCheckpoint(Protocol):
     def name_task(self, task_id: str, node: str) -> None:
         """LangGraph is about to run a node as this task; it tells its saver nothing but the task's id."""
 
-    def park(self, questions: list[Any]) -> None:
+    def park(self, questions: list[Any], interrupt_ids: list[str] | None = None) -> None:
         """The item waits for a person's answer to these. Ends when it moves on."""
+
+    def forget_used_answers(self) -> None:
+        """Back to what LangGraph knew when the item asked: an answer that was tried is not given twice."""
+
+    def editing(self) -> AbstractContextManager[None]:
+        """Around the one commit that a person's edit of the state makes."""
 
     def get(self, name: str) -> str | None: ...
 

@@ -70,13 +70,13 @@ class SqliteStore:
             raise
         return opened
 
-    def answer(self, ref: ItemRef, questions: Sequence[Any], answer: Any) -> None:
+    def answer(self, ref: ItemRef, questions: Sequence[Any], answer: Any, edit: dict[str, Any] | None = None) -> None:
         if not self.exists(ref):
             raise NotAsking("the item has ended")
         with closing(self._connect(ref)) as opened:
             if opened.standing.questions != list(questions):
                 raise NotAsking("the item asks something else, or nothing")
-            opened.take_answer(answer)
+            opened.take_answer(answer, edit)
 
     def remove(self, ref: ItemRef) -> None:
         """The database first: without it the other files mean nothing."""
@@ -187,13 +187,28 @@ class SqliteCheckpoint:
     def begin(self, input_hash: str) -> None:
         self._move_to(Standing(input_hash=input_hash))
 
-    def park(self, questions: list[Any]) -> None:
+    def park(self, questions: list[Any], interrupt_ids: list[str] | None = None) -> None:
         """Synced: its record will be, and must not outlive it."""
-        self._move_to(replace(self.standing, questions=questions, answer=None), is_synced=True)
+        asking = replace(self.standing, questions=questions, interrupt_ids=interrupt_ids, answer=None, edit=None)
+        self._move_to(asking, is_synced=True)
 
-    def take_answer(self, answer: Any) -> None:
+    def take_answer(self, answer: Any, edit: dict[str, Any] | None) -> None:
         """On the disk itself when this returns."""
-        self._move_to(replace(self.standing, answer=answer), is_synced=True)
+        self._move_to(replace(self.standing, answer=answer, edit=edit), is_synced=True)
+
+    def forget_used_answers(self) -> None:
+        with self._lock, unwritable_is_a_fault(), self.connection as connection:
+            if _has_table(connection, "agentos_resumes"):
+                connection.execute("DELETE FROM writes WHERE channel = '__resume__'")
+                connection.execute("INSERT INTO writes SELECT * FROM agentos_resumes")
+
+    @contextmanager
+    def editing(self) -> Iterator[None]:
+        self.saver.is_edited_by_hand = True
+        try:
+            yield
+        finally:
+            self.saver.is_edited_by_hand = False
 
     def get(self, name: str) -> str | None:
         row = self.connection.execute("SELECT value FROM agentos_item WHERE name = ?", (name,)).fetchone()
@@ -228,6 +243,8 @@ class SqliteCheckpoint:
     def note_standing(self, cursor: sqlite3.Cursor) -> None:
         if self._next != self.standing:
             self._put(cursor, "standing", record.to_text(self._next))
+        if self._next.questions not in (None, self.standing.questions):
+            _keep_resumes(cursor)
 
     def _move_to(self, standing: Standing, *, is_synced: bool = False) -> None:
         with self.moving(lambda _: standing, is_synced=is_synced), self.connection:
@@ -258,6 +275,18 @@ def _refuse_loss(standing: Standing, shown: Standing | None) -> None:
     if shown is not None and shown.steps > standing.steps:
         lost = f"{shown.steps - standing.steps} of {shown.steps} steps are lost"
         raise CheckpointUnusable("damaged", f"its write-ahead log is missing or damaged: {lost}")
+
+
+def _keep_resumes(cursor: sqlite3.Cursor) -> None:
+    """Which answers LangGraph has been given so far, for `forget_used_answers`."""
+    if _has_table(cursor, "writes"):
+        cursor.execute("DROP TABLE IF EXISTS agentos_resumes")
+        cursor.execute("CREATE TABLE agentos_resumes AS SELECT * FROM writes WHERE channel = '__resume__'")
+
+
+def _has_table(database: sqlite3.Connection | sqlite3.Cursor, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return database.execute(query, (name,)).fetchone() is not None
 
 
 def scratch_checkpoint() -> SqliteCheckpoint:

@@ -43,6 +43,8 @@ class ItemSaver(SqliteSaver):
         self._item = item
         self.running: dict[str, str] = {}
         """Nodes of the step under way, by task id."""
+        self.is_edited_by_hand = False
+        """The next step is a person's edit of the state: what was asked still is."""
 
     def setup(self) -> None:
         with unwritable_is_a_fault():
@@ -64,11 +66,18 @@ class ItemSaver(SqliteSaver):
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         """A finished step: on the disk before the next one starts."""
         is_nested = bool(config["configurable"].get("checkpoint_ns"))
-        is_of_nodes = not is_nested and metadata.get("step", 0) > 0
+        # A graph that is no StateGraph has no first step of its own: its nodes begin with step 0.
+        is_of_nodes = not is_nested and (metadata.get("step", 0) > 0 or bool(self.running))
 
         def after(standing: Standing) -> Standing:
+            if self.is_edited_by_hand:
+                # The question of an edited state has another id.
+                ids = None if standing.interrupt_ids else []
+                return replace(standing, edit=None, interrupt_ids=ids, steps=standing.steps + 1)
             # Whatever it asked a person, it has moved on.
-            standing = replace(standing, questions=None, answer=None, steps=standing.steps + 1)
+            standing = replace(
+                standing, questions=None, interrupt_ids=None, answer=None, edit=None, steps=standing.steps + 1
+            )
             if not is_of_nodes:
                 return standing
             last = next(reversed(self.running.values()), standing.resumes_after)
@@ -92,7 +101,7 @@ class ItemSaver(SqliteSaver):
             standing = replace(standing, is_untouched=False)
             if INTERRUPT in channels and standing.answer is not None:
                 # It has used the answer and asks something else. LangGraph would answer that the same way.
-                return replace(standing, questions=_asked(writes), answer=None)
+                return _asking_again(standing, writes)
             if channels & {ERROR, INTERRUPT}:
                 return standing
             return replace(standing, resumes_after=self.running.get(task_id, standing.resumes_after))
@@ -114,5 +123,12 @@ class ItemSaver(SqliteSaver):
         self.put_writes(config, writes, task_id, task_path)
 
 
-def _asked(writes: Any) -> list[Any]:
-    return [interrupt.value for channel, interrupts in writes if channel == INTERRUPT for interrupt in interrupts]
+def _asking_again(standing: Standing, writes: Any) -> Standing:
+    """A task that was answered asks something else; others may still have their answers."""
+    asked = {each.id: each.value for channel, interrupts in writes if channel == INTERRUPT for each in interrupts}
+    known = standing.interrupt_ids or []
+    if len(known) < 2:
+        return replace(standing, questions=list(asked.values()), interrupt_ids=list(asked), answer=None)
+    questions = [asked.get(each, question) for each, question in zip(known, standing.questions or (), strict=True)]
+    left = {each: answer for each, answer in (standing.answer or {}).items() if each not in asked}
+    return replace(standing, questions=questions, answer=left or None)

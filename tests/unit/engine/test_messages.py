@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.engine.messages import (
+    CustomData,
     DocumentNamed,
     DocumentWriter,
     DownMessage,
@@ -44,6 +45,7 @@ START = StartItem(
     heartbeat_seconds=5.0,
     stop_grace_seconds=2,
     environment={"A": "1"},
+    options={"config": {"recursion_limit": 9}},
 )
 FINISHED = [("draft", 0.25), ("review", 1.0)]
 EXAMPLES: list[Message] = [
@@ -53,6 +55,7 @@ EXAMPLES: list[Message] = [
     ItemOpened(resumed_after=None, pid=7),
     ItemOpened(resumed_after="draft", pid=7, notice="set aside"),
     NodeReady(node="draft", finished=FINISHED),
+    CustomData(node="draft", data={"done": [1, None]}),
     Heartbeat(),
     ItemDone(outcome="approved", reason="", finished=FINISHED, outputs=["a.md"], is_parked=True),
     ItemFailed(error_type="E", message="m", traceback="t\nt", finished=[], is_run_fault=True, exit_code=4),
@@ -87,6 +90,7 @@ def _example_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
         return st.one_of(*(_record_of(member) for member in members))
     return {
         str: st.text(),
+        typing.Any: json_values,
         int: st.integers(),
         float: st.floats(allow_nan=False),
         bool: st.booleans(),

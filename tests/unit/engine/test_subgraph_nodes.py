@@ -12,7 +12,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
 
 from agentos.engine import checkpoints
-from agentos.engine.graph import Execution
+from agentos.engine.graph import Continuation, Execution
 
 
 class State(TypedDict, total=False):
@@ -81,9 +81,9 @@ def test_a_subgraph_asks_twice_and_each_answer_goes_to_its_own_question() -> Non
         first = Execution(graph, checkpoint)
         first.run({"said": []}, lambda _node: None)
         second = Execution(graph, checkpoint)
-        second.run(None, lambda _node: None, answer="yes")
+        second.run(None, lambda _node: None, person=Continuation(answers={"": "yes"}))
         third = Execution(graph, checkpoint)
-        third.run(None, lambda _node: None, answer="no")
+        third.run(None, lambda _node: None, person=Continuation(answers={"": "no"}))
 
     assert (first.is_parked, first.questions) == (True, ["first?"])
     assert (second.is_parked, second.questions) == (True, ["second?"])

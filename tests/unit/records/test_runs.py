@@ -255,6 +255,7 @@ SAMPLES: dict[str, Any] = {
     "float | None": float("inf"),
     "bool": True,
     "bytes": b"line\n",
+    "Any": {"done": [1, None]},
     "tuple[str, ...]": ("a", "b"),
     "tuple[int, ...]": (1, 2),
     "Outcome": outcome_named("published"),

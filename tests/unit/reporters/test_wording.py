@@ -249,6 +249,7 @@ SAMPLES: dict[str, Any] = {
     "float": 1.5,
     "float | None": 1.5,
     "bool": True,
+    "Any": {HOSTILE: [HOSTILE]},
     "bytes": b"a\nb\x1b[2J\n",
     "tuple[str, ...]": (HOSTILE,),
     "tuple[int, ...]": (1, 2),

@@ -24,7 +24,7 @@ Step = Callable[[], Any]
 @pytest.fixture
 def go_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Step:
     """Runs LLD-7 as a worker would, to its end or to a gate. Returns its final state, or None when it parked."""
-    from agentos.engine.graph import Execution
+    from agentos.engine.graph import Continuation, Execution
     from agentos.workflows.lld.graph import graph
 
     monkeypatch.setenv("AGENTOS_REVIEW", "all")
@@ -33,7 +33,7 @@ def go_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Step:
         with closing(store_for(bench.project).open(ItemRef("lld", "7"))) as checkpoint:
             execution = Execution(graph.compile(), checkpoint)
             first = None if checkpoint.has_steps else bench.state(ISSUE, "7", "docs/issues/7-totals.md")
-            execution.run(first, lambda _node: None, answer=checkpoint.standing.answer)
+            execution.run(first, lambda _node: None, person=Continuation.of(checkpoint.standing))
             if execution.is_parked:
                 checkpoint.park(execution.questions)
                 return None

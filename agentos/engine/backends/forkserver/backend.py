@@ -269,7 +269,7 @@ class ForkServerBackend:
             case "ready":
                 self._is_loaded = self._has_ever_loaded = True
                 self._show_loading_output()
-                self._events.loaded(fact["input_keys"])
+                self._events.loaded(fact["input_keys"], fact["notice"])
             case "failed":
                 self._has_failed = True
                 self._show_loading_output()

@@ -18,17 +18,23 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from agentos.engine.backends.forkserver.leftovers import (
+    OpenThings,
+    left_open,
+    new_descriptors,
+    reseed_random_generators,
+)
 from agentos.engine.stopping import EXITING_SECONDS, GRACE
 from agentos.engine.worker_extension import NoExtension, WorkerExtension, extension_named
 from agentos.errors import UsageError
 from agentos.processes import host
 
 if TYPE_CHECKING:
-    from agentos.engine.graph import CompiledGraph
+    from agentos.engine.graph_loading import LoadedGraph
 
 SPAWN_FLAG = "--worker"
 _MOST_MESSAGE_CHARACTERS = 2_000
@@ -61,10 +67,12 @@ def _leave() -> None:
     os._exit(0)
 
 
-def _loader(settings: dict[str, Any]) -> CompiledGraph:
-    from agentos.engine.graph import load_graph  # noqa: PLC0415  LangGraph takes most of a second.
+def _loader(settings: dict[str, Any]) -> LoadedGraph:
+    from agentos.engine.graph_loading import load_graph  # noqa: PLC0415  LangGraph takes most of a second.
 
-    return load_graph(settings["graph"], Path(settings["search_dir"]))
+    # Wherever this process works: files that the module opens are named from where the user is.
+    with chdir(settings["search_dir"]):
+        return load_graph(settings["graph"], Path(settings["search_dir"]))
 
 
 def _spawned_worker(control_fd: int, claims_fd: int, settings: dict[str, Any]) -> None:
@@ -86,7 +94,7 @@ class ForkServer:
         self._workers: dict[int, str] = {}
         self._not_orphans: set[int] = set()
         """Children of ours that are no worker's: started while the graph loaded, or beyond our reach."""
-        self._graph: CompiledGraph | None = None
+        self._graph: LoadedGraph | None = None
         self._extension: type[WorkerExtension] = NoExtension
         self._child_signal_read, self._child_signal_write = os.pipe()
 
@@ -122,30 +130,62 @@ class ForkServer:
                         return
 
     def _preload(self) -> bool:
+        """Load what workers share. False: the graph cannot be loaded, and the coordinator knows why."""
+        from agentos.engine import graph, worker  # noqa: F401, PLC0415  For the workers to find.
+
+        graph.warm_up()
+        if (known := self._settings.get("loaded_before")) is not None:
+            self._extension = extension_named(self._settings["extension"])
+            return self._ready(known["input_keys"], known["notice"])
+        before, environment = OpenThings.now(), dict(os.environ)
         try:
             self._graph = _loader(self._settings)
             loaded = frozenset(sys.modules)
-            from agentos.engine import graph, worker  # noqa: F401, PLC0415  For the workers to find.
-
-            self._extension = extension_named(self._settings["extension"])
-            graph.warm_up()
-            keys = graph.input_keys(self._graph)
+            keys = graph.input_keys(self._graph.graph) if self._graph.graph else None
         except BaseException as error:
             self._send("failed", is_usage=isinstance(error, UsageError), **_words(error))
             return False
+        # What nobody holds any more is closed by the collector, which has been off.
+        gc.collect()
+        if not self._settings["fork"]:
+            self._graph = None
+        elif left := left_open(before, OpenThings.now()):
+            self._start_over_without_graph(before, environment, keys, left)
+        self._extension = extension_named(self._settings["extension"])
         if self._settings["fork"]:
             # What is missing or broken is the business of whoever needs it.
             with suppress(Exception):
                 self._extension.preload(self._settings["extension_options"], loaded)
-        else:
-            self._graph = None
+        return self._ready(keys)
+
+    def _start_over_without_graph(
+        self, before: OpenThings, environment: dict[str, str], keys: list[str] | None, left: list[str]
+    ) -> NoReturn:
+        """Become a server that has not loaded the graph: workers forked from it share nothing that is open here.
+
+        The process stays the same for the coordinator and for the kernel; its threads, descriptors and memory go.
+        """
+        notice = f"loading the graph leaves open {', '.join(left)}: each worker loads it by itself"
+        host.flush_output()
+        for pid in host.children_of(os.getpid()):
+            host.kill_quietly(pid)
+            _wait_for(pid)
+        for descriptor in new_descriptors(before, OpenThings.now()):
+            with suppress(OSError):
+                os.close(descriptor)
+        os.set_inheritable(self._control.fileno(), True)
+        settings = {**self._settings, "loaded_before": {"input_keys": keys, "notice": notice}}
+        arguments = command(self._control.fileno(), settings)
+        os.execve(arguments[0], arguments, environment)
+
+    def _ready(self, keys: list[str] | None, notice: str = "") -> bool:
         # Before any fork: what is still kept here would be said again by every worker.
         host.flush_output()
         # Nothing loaded so far is ever collected, so that a child's collector does not copy the parent's pages.
         gc.collect()
         gc.freeze()
         gc.enable()
-        self._send("ready", input_keys=keys)
+        self._send("ready", input_keys=keys, notice=notice)
         return True
 
     def _send(self, kind: str, **data: Any) -> bool:
@@ -213,9 +253,9 @@ class ForkServer:
         _keep_from_children(control_fd, claims_fd)
         from agentos.engine.worker import run_worker  # noqa: PLC0415  Loaded before the fork.
 
-        graph = self._graph
-        assert graph is not None
-        run_worker(socket.socket(fileno=control_fd), lambda: graph, self._extension)
+        reseed_random_generators()
+        graph, settings = self._graph, self._settings
+        run_worker(socket.socket(fileno=control_fd), lambda: graph or _loader(settings), self._extension)
 
     def _spawn(self, descriptors: list[int]) -> int:
         control_fd, output_fd, claims_fd = descriptors

@@ -1,0 +1,137 @@
+"""Results as they come: a line of JSON per item that has ended, in the run's folder and where the user wants it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import UsageError
+from agentos.events import ItemEnded, ResultProduced, Stamped
+from agentos.files import write_whole
+from agentos.outcomes import Cause
+from agentos.records.results import RESULTS_NAME, Span, earlier_spans, known_spans, users_spans
+from agentos.reporters.item_files import AppendFile
+from agentos.reporters.sink import Sink
+
+
+class ResultsReporter:
+    """A line is with the operating system when `handle` returns; a failure to write it raises OSError.
+
+    `order` are the items in the order of the input; with `is_ordered` they reach `target` in that order.
+    """
+
+    name = "the results"
+
+    def __init__(self, run_dir: Path, target: Path | Sink | None, order: Sequence[str], *, is_ordered: bool) -> None:
+        self._own_path = run_dir / RESULTS_NAME
+        self._own = AppendFile(self._own_path)
+        self._size = 0
+        self._target = target
+        self._places = {item_id: place for place, item_id in enumerate(order)}
+        self._is_ordered = is_ordered
+        self._file: AppendFile | None = None
+        self._produced: dict[str, Span] = {}
+        """Lines of items whose end is about to be told."""
+        self._waiting: list[str] = []
+        """Items of this run that `target` has no line of yet, in order."""
+        self._held: dict[str, Span] = {}
+        """Lines that wait for those before them."""
+
+    def begin(self, items: Sequence[str], run_of_done: Mapping[str, str]) -> None:
+        """Before the first item. Of this run's items only those that earlier runs have done keep a line.
+
+        Raises UsageError when the user's file cannot be written or is something else.
+        """
+        earlier = earlier_spans(run_of_done)
+        if isinstance(self._target, Path):
+            kept = users_spans(self._target)
+            known = {i: kept[i] for i in run_of_done if i in kept and i not in earlier}
+            earlier = {**earlier, **known}
+            others = {item_id: span for item_id, span in kept.items() if item_id not in items}
+            self._write_file(self._target, {**others, **earlier})
+            self._file = AppendFile(self._target)
+        for span in earlier.values():
+            self._keep(span.read())
+        self._waiting = sorted((i for i in items if i not in earlier or not self._file), key=self._place)
+        if self._file is None:
+            for item_id in sorted(earlier, key=self._place):
+                self._hand_on(item_id, earlier[item_id])
+
+    def handle(self, stamped: Stamped) -> None:
+        match stamped.event:
+            case ResultProduced() as produced:
+                self._produced[produced.item_id] = self._keep(result_line(produced))
+            case ItemEnded() as ended if not ended.outcome.is_left and ended.cause is not Cause.EARLIER_RUN:
+                span = self._produced.pop(ended.item_id, None)
+                self._hand_on(ended.item_id, span or self._keep(result_line(ended)))
+
+    def close(self) -> None:
+        for item_id in sorted(self._held, key=self._place):
+            self._write(self._held[item_id].read())
+        self._held.clear()
+        self._own.close()
+        if self._file is not None and isinstance(self._target, Path):
+            self._file.close()
+            self._file = None
+            if self._is_ordered:
+                # Runs of some of the items, and runs that were killed, leave them in the order they came.
+                self._write_file(self._target, known_spans(self._target))
+
+    def _keep(self, line: bytes) -> Span:
+        self._own.append(line)
+        span = Span(self._own_path, self._size, len(line))
+        self._size += len(line)
+        return span
+
+    def _hand_on(self, item_id: str, span: Span) -> None:
+        if self._target is None:
+            return
+        if not self._is_ordered:
+            self._write(span.read())
+            return
+        self._held[item_id] = span
+        while self._waiting and self._waiting[0] in self._held:
+            self._write(self._held.pop(self._waiting.pop(0)).read())
+
+    def _write(self, line: bytes) -> None:
+        if self._file is not None:
+            self._file.append(line)
+        elif self._target is not None and not isinstance(self._target, Path):
+            self._target.write(line)
+
+    def _write_file(self, path: Path, kept: Mapping[str, Span]) -> None:
+        ordered = sorted(kept, key=self._place) if self._is_ordered else kept
+        try:
+            write_whole(path, b"".join(kept[item_id].read() for item_id in ordered))
+        except OSError as error:
+            raise UsageError(f"--output {str(path)!r}: {error.strerror}.") from None
+
+    def _place(self, item_id: str) -> int:
+        return self._places.get(item_id, -1)
+
+
+def result_line(end: ResultProduced | ItemEnded) -> bytes:
+    """How the item ended, with the graph's output as it came if it came to one."""
+    produced = end if isinstance(end, ResultProduced) else None
+    usage: dict[str, Any] = {
+        "input_tokens": end.input_tokens,
+        "output_tokens": end.output_tokens,
+        "cost_usd": end.cost_usd,
+    }
+    if produced and produced.models:
+        usage["models"] = json.loads(produced.models)
+    rest: dict[str, Any] = {"error": _error(end), "usage": usage, "seconds": end.seconds, "attempts": end.attempts}
+    if produced and produced.interrupts:
+        rest["interrupts"] = json.loads(produced.interrupts)
+    head = json.dumps({"id": end.item_id, "outcome": str(end.outcome)}, ensure_ascii=False)
+    tail = json.dumps(rest, ensure_ascii=False)
+    state = produced.state if produced else "null"
+    return f'{head[:-1]}, "state": {state}, {tail[1:]}\n'.encode(errors="backslashreplace")
+
+
+def _error(end: ResultProduced | ItemEnded) -> dict[str, str] | None:
+    if isinstance(end, ResultProduced) or not (end.outcome.is_failure or end.outcome.never_ran):
+        return None
+    return {"type": end.error_type or str(end.outcome), "message": end.reason}
