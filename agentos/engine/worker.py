@@ -280,8 +280,9 @@ def _serve(
 
         person = Continuation.of(standing)
         if standing.questions is not None and person is None:
+            parked = _still_parked(execution, start)
             _fold(checkpoint)
-            return _still_parked(execution, start)
+            return parked
         execution.run(opened.initial_state, announce, person)
         return _done(execution, checkpoint, start, lambda: documents.stage(start.checkpoint_address))
     except BaseException as error:

@@ -72,7 +72,7 @@ class ItemSaver(SqliteSaver):
         def after(standing: Standing) -> Standing:
             if self.is_edited_by_hand:
                 # The question of an edited state has another id.
-                ids = None if standing.interrupt_ids else []
+                ids: list[str] | None = None if standing.interrupt_ids else []
                 return replace(standing, edit=None, interrupt_ids=ids, steps=standing.steps + 1)
             # Whatever it asked a person, it has moved on.
             standing = replace(
