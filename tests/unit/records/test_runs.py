@@ -417,7 +417,7 @@ def test_the_table_is_no_wider_than_the_window(
     finished_run()
     monkeypatch.setenv("COLUMNS", str(columns))
     command()
-    assert max(map(len, capsys.readouterr().out.splitlines())) == columns
+    assert 0 < max(map(len, capsys.readouterr().out.splitlines())) <= columns
 
 
 def test_no_runs_are_said_in_words_and_as_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
