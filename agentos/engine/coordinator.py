@@ -62,7 +62,6 @@ class Coordinator:
         """
         self._plan = plan
         self._settings = settings
-        self._redactor = redactor
         self._loop = loop
         self._hold_node = hold_node
         self._items = {item.id: item for item in plan.items}
