@@ -106,11 +106,11 @@ def _stopped(demo_dir: Path) -> int:
 
 
 def _make(demo_dir: Path) -> None:
-    if demo_dir.exists():
-        if not (demo_dir / _MARK).is_file():
-            raise UsageError(f"{demo_dir} exists and is not a demo of ours. Choose another with --dir.")
+    if (demo_dir / _MARK).is_file():
         shutil.rmtree(demo_dir)
-    demo_dir.mkdir(parents=True)
+    elif demo_dir.exists() and not (demo_dir.is_dir() and not any(demo_dir.iterdir())):
+        raise UsageError(f"{demo_dir} is not empty and no demo of ours. Choose another folder with --dir.")
+    demo_dir.mkdir(parents=True, exist_ok=True)
     (demo_dir / _MARK).touch()
     make_sample_project(demo_dir / "shelf")
     copy_recordings(demo_dir / "recorded")

@@ -61,14 +61,10 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 class _ShowVersion(argparse.Action):
-    """Looks only when asked: finding out what else is installed takes longer than the start of a command."""
-
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from agentos import __version__  # noqa: PLC0415  another product may have replaced that file
 
         sys.stdout.write(f"agentos {__version__} ({DISTRIBUTION})\n")
-        if text := clash():
-            _complain(f"{text}\n")
         parser.exit()
 
 
@@ -157,7 +153,7 @@ def guarded(command: Callable[[], int]) -> int:
 
 def _exit_code(command: Callable[[], int]) -> int:
     try:
-        return int(command())
+        code = int(command())
     except AgentosError as error:
         _complain(f"agentos: error: {error}\n")
         return int(error.exit_code)
@@ -173,7 +169,10 @@ def _exit_code(command: Callable[[], int]) -> int:
         # Help, the version or a usage error: argparse has said what, but perhaps not written it yet.
         if not isinstance(end.code, int | None):
             raise
-        return end.code or 0
+        code = end.code or 0
+    if text := clash():
+        _complain(f"Warning: {text}\n")
+    return code
 
 
 def _complain(text: str) -> None:

@@ -121,7 +121,7 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
 
 def _findings(workflow: str, text: str, project_dir: Path) -> tuple[Finding, ...]:
     if workflow == "issue":
-        return check_issue(parse_issue(text))
+        return check_issue(parse_issue(text), is_draft=False)
     return check_lld(parse_lld(text), repository=FolderPaths(project_dir))
 
 

@@ -100,13 +100,19 @@ def parse_issue(text: str, path: str | None = None) -> IssueDocument:
     )
 
 
-def check_issue(issue: IssueDocument, *, previous: Document | None = None) -> tuple[Finding, ...]:
-    """Everything wrong with an issue, by line. `previous` is the draft it revises."""
+def check_issue(
+    issue: IssueDocument, *, previous: Document | None = None, is_draft: bool = True
+) -> tuple[Finding, ...]:
+    """Everything wrong with an issue, by line. `previous` is the draft it revises.
+
+    A draft of the issue workflow has every section of the template. What people write needs to say what is wanted.
+    """
     criteria = [(f"requirement {one.id}", one.text, one.line) for one in issue.requirements]
     criteria += [("acceptance criterion", one.text, one.line) for one in issue.acceptance_criteria]
     findings = [
         *check_blocks(issue.document),
-        *_check_template(issue),
+        *_check_title(issue),
+        *(_check_template(issue) if is_draft else _check_essentials(issue)),
         *_check_story(issue),
         *_check_lists(issue),
         *check_vague_criteria("ISS006", criteria),
@@ -179,11 +185,28 @@ def _criteria(document: Document, sections: list[Section]) -> Iterator[Criterion
                 yield Criterion(plain(item.text), bool(item.checked), item.line)
 
 
-def _check_template(issue: IssueDocument) -> Iterator[Finding]:
+def _check_title(issue: IssueDocument) -> Iterator[Finding]:
     if not issue.title:
         yield Finding("ISS001", Severity.ERROR, 1, "there is no title", "start with `# …`")
+
+
+def _check_template(issue: IssueDocument) -> Iterator[Finding]:
     for part in _TEMPLATE:
         yield from check_section(issue.outline, part, "ISS002", Severity.ERROR)
+
+
+def _check_essentials(issue: IssueDocument) -> Iterator[Finding]:
+    """A design can be written for an issue that says what is wanted; the rest of the template is good to have."""
+    missing = [part for part in _TEMPLATE if not issue.outline.topmost(part)]
+    if {Part.REQUIREMENTS, Part.ACCEPTANCE_CRITERIA} <= set(missing):
+        message = "it has neither requirements nor acceptance criteria"
+        yield Finding("ISS002", Severity.ERROR, 1, message, "add a section `## Requirements`, one point per line")
+    elif missing:
+        names = ", ".join(part.value for part in missing)
+        yield Finding("ISS002", Severity.WARNING, 1, f"without {names}", "add what helps to design it")
+    for part in _TEMPLATE:
+        if part not in missing:
+            yield from check_section(issue.outline, part, "ISS002", Severity.WARNING)
 
 
 def _check_story(issue: IssueDocument) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def lint_file(path: Path, kind: str | None, repository: FolderPaths | None) -> R
     lld = parse_lld(text, str(path))
     if (kind or _kind(lld)) == "issue":
         issue = parse_issue(text, str(path))
-        return Report(str(path), check_issue(issue), _issue_data(issue))
+        return Report(str(path), check_issue(issue, is_draft=False), _issue_data(issue))
     return Report(str(path), check_lld(lld, repository=repository), _lld_data(lld))
 
 

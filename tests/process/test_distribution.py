@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from harness import Sandbox
 
-from agentos.distribution import install_line
+from agentos.distribution import install_command, install_line
 
 PROJECT_DIR = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((PROJECT_DIR / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -26,6 +28,14 @@ def test_a_hint_to_install_an_extra_works_as_printed(extra: str, tmp_path: Path)
     assert "already satisfied" in done.stdout
 
 
+def test_a_hint_fits_environments_that_have_no_pip() -> None:
+    assert install_command(["a>=1"], has_pip=False, has_uv=True) == (
+        f"uv pip install --python {shlex.quote(sys.executable)} 'a>=1'"
+    )
+    by_itself = install_command(["a"], has_pip=False, has_uv=False)
+    assert by_itself == f"{sys.executable} -m ensurepip && {sys.executable} -m pip install a"
+
+
 def install_other_product(sandbox: Sandbox, **modules: str) -> None:
     """The metadata of `agentos 0.2.0`, and modules that are in the way of ours."""
     folder = sandbox.root / "elsewhere"
@@ -37,15 +47,16 @@ def install_other_product(sandbox: Sandbox, **modules: str) -> None:
     sandbox.environment["PYTHONPATH"] = str(folder)
 
 
-def test_the_version_says_when_the_other_product_is_installed_too(sandbox: Sandbox) -> None:
-    alone = sandbox.command("--version")
+@pytest.mark.parametrize("command", ["--version", "runs"])
+def test_every_command_says_when_the_other_product_is_installed_too(sandbox: Sandbox, command: str) -> None:
+    alone = sandbox.command(command)
     install_other_product(sandbox)
-    together = sandbox.command("--version")
+    together = sandbox.command(command)
 
     assert (alone.code, alone.stderr) == (0, "")
     assert together.code == 0
     assert together.stdout == alone.stdout
-    assert "Another product, agentos 0.2.0, is installed in this environment" in together.stderr
+    assert together.stderr.startswith("Warning: Another product, agentos 0.2.0, is installed in this environment")
 
 
 def test_a_command_that_cannot_load_says_that_the_other_product_is_in_the_way(sandbox: Sandbox) -> None:

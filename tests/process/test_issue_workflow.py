@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -16,18 +17,18 @@ from agentos.documents.issue import parse_issue
 from fakes.github_server import GitHubServer, Scripted
 from fakes.provider_server import LimitRule
 
-TOKEN = "ghp_a-token-nobody-may-see-0123456789"
 REPOSITORY = "shop/catalogue"
 EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
 
 
 @pytest.fixture
 def github(backlog: Backlog) -> Iterator[GitHubServer]:
-    with GitHubServer(token=TOKEN) as server:
+    # One of its own for each test: the tests look for it in every process of the machine.
+    with GitHubServer(token=f"ghp_a-token-nobody-may-see-{uuid.uuid4().hex}") as server:
         server.add_repository(REPOSITORY)
         backlog.environment |= {
             "GITHUB_API_URL": server.url,
-            "GITHUB_TOKEN": TOKEN,
+            "GITHUB_TOKEN": server.token,
             "GITHUB_REPOSITORY": REPOSITORY,
         }
         yield server
@@ -66,7 +67,7 @@ def test_without_file_nothing_reaches_github_and_no_worker_has_the_token(
     backlog.add_brief("exports")
     started = backlog.start_issue("--all", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "2"})
     started.wait_for_line(">>> Executing: N1_design")
-    with_token = processes_with("GITHUB_TOKEN", TOKEN)
+    with_token = processes_with("GITHUB_TOKEN", github.token)
     assert started.wait().code == 0
     assert with_token == [started.pid]
     assert github.requests == []
@@ -90,7 +91,8 @@ def test_approved_issues_are_filed_once_and_their_briefs_put_away(backlog: Backl
     assert [path.name for path in (backlog.project / "ideas/active").iterdir()] == ["short.md"]
     assert [path.name for path in (backlog.project / "ideas/done").iterdir()] == ["exports.md"]
     assert "agentos:approval" not in github.issues(REPOSITORY)[0]["body"]
-    kept = [path for path in backlog.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    token = github.token.encode()
+    kept = [path for path in backlog.root.rglob("*") if path.is_file() and token in path.read_bytes()]
     assert kept == []
 
 

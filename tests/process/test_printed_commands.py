@@ -240,8 +240,11 @@ def test_a_demo_that_was_stopped_says_how_to_continue_and_how_to_start_over(back
 @pytest.mark.slow
 @pastes(Hint.SHOW_DOCUMENT, Hint.SHOW_BRANCH, Hint.SHOW_LAST_RUN, Hint.LINT)
 def test_the_demo_ends_well_and_every_line_it_prints_at_the_end_works(backlog: Backlog) -> None:
+    (backlog.root / ".demo").mkdir()  # An empty folder is as good as none.
     finished = backlog.start_command("demo", cwd=backlog.root).wait(280)
     assert finished.code == 0, finished.stdout + finished.stderr
+    checked = backlog.command("lint", "docs/issues", cwd=backlog.root / ".demo/shelf")
+    assert (checked.code, "error" in checked.stdout) == (0, False), checked.stdout
     assert "8 approved, 2 need revision" in finished.stdout
     assert "4 implemented" in finished.stdout
     assert "IMPL-5  agentos/5  merges cleanly" in finished.stdout

@@ -14,7 +14,7 @@ from agentos.engine.checkpoints.protocol import ItemRef
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
 NO_FILES = {"home_dir", "project_key", "find_project_dir"}
-ARGUMENTS = {"workflow": "{type}", "label": "{item}", "item_id": "{item}"}
+ARGUMENTS = {"workflow": "{type}", "label": "{label}", "item_id": "{item}"}
 
 
 @pytest.fixture(autouse=True)

@@ -382,6 +382,18 @@ def test_faults_of_an_issue_are_found(old: str, new: str, rule: str) -> None:
     assert rule in [one.rule for one in check_issue(parse_issue(ISSUE_TEXT.replace(old, new)))]
 
 
+def test_what_a_person_wrote_needs_to_say_what_is_wanted_and_no_more() -> None:
+    def found(text: str) -> list[str]:
+        return [f"{one.severity.value} {one.message}" for one in check_issue(parse_issue(text), is_draft=False)]
+
+    brief = "# Search books\n\n## Requirements\n\n1. `find(text)` returns the books whose title has the text.\n"
+    (warning,) = found(brief)
+    assert warning.startswith("warning without User Story, Objective, UX Flow, Acceptance Criteria, ")
+    assert found("# Search books\n\nReaders want to search.\n") == [
+        "error it has neither requirements nor acceptance criteria"
+    ]
+
+
 def test_an_issue_that_lost_a_section_is_told() -> None:
     after = parse_issue(ISSUE_TEXT.replace("## Out of Scope\n- Searching in attachments\n", ""))
     assert "ISS009" in [one.rule for one in check_issue(after, previous=parse(ISSUE_TEXT))]
