@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-from agentos.cli.parsing import CommandParser
-from agentos.hints import Hint
+from agentos.cli.known_names import NAMES, kind_of_argument, known_names
+from agentos.cli.parsing import CommandParser, command_words
+from agentos.cli.texts import say
+from agentos.errors import UsageError
+from agentos.hints import Hint, program
 
 _SCRIPTS = ("agentos", "lld-workflow", "issue-workflow")
 
@@ -22,16 +26,37 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         f"  fish: {Hint.COMPLETE_FISH.line()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"))
     parser.add_argument("--command", choices=_SCRIPTS, default="agentos", help="for which command (default: agentos)")
+    # What the scripts ask when a name is to be completed.
+    parser.add_argument("--names", choices=tuple(NAMES), help=argparse.SUPPRESS)
     parser.set_defaults(handler=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     import shtab  # noqa: PLC0415  Only this command needs it.
 
-    sys.stdout.write(shtab.complete(_parser(arguments.command), shell=arguments.shell).rstrip() + "\n")
+    if arguments.names:
+        say(*known_names(arguments.names, Path.cwd()))
+        return 0
+    if arguments.shell is None:
+        raise UsageError("Which shell? One of bash, zsh, fish.")
+    parser = _parser(arguments.command)
+    _complete_names(parser)
+    sys.stdout.write(shtab.complete(parser, shell=arguments.shell).rstrip() + "\n")
     return 0
+
+
+def _complete_names(parser: argparse.ArgumentParser) -> None:
+    """Have the script ask for names where names are to be typed, in this command and those below it."""
+    import shtab  # noqa: PLC0415
+
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in dict.fromkeys(action.choices.values()):
+                _complete_names(command)
+        elif not action.option_strings and (kind := kind_of_argument(command_words(parser), action.dest)):
+            action.complete = shtab.cmd(f"{program('agentos')} completion --names {kind} 2>/dev/null")  # type: ignore[attr-defined]
 
 
 def _parser(name: str) -> CommandParser:

@@ -37,5 +37,10 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"invalid choice {value!r}.{hint}")
 
 
+def command_words(parser: argparse.ArgumentParser) -> list[str]:
+    """What leads to a command: `agentos`, `keys`, `rm`."""
+    return parser.prog.split()
+
+
 def _name(word: str) -> str:
     return word.partition("=")[0]

@@ -10,15 +10,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from agentos.cli.known_names import kind_of_argument, known_names
 from agentos.cli.main import COMMANDS, build_parser, guarded, parse
-from agentos.errors import AgentosError, ExitCode
+from agentos.cli.parsing import command_words
+from agentos.errors import ExitCode
 
 _PROMPT = "agentos> "
 _WAYS_OUT = ("quit", "exit")
 _OWN = {"help": "this list", "quit": "leave (also Ctrl+D)"}
 _KEPT_LINES = 1000
 
-Slugs = Callable[[], Sequence[str]]
+Names = Callable[[str], Sequence[str]]
+"""Names of a kind, like `slugs`."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -145,20 +148,20 @@ def _completer(line_so_far: Callable[[], str]) -> Callable[[str, int], str | Non
         if number == 0:
             words = line_so_far().split()
             before = words[:-1] if text else words
-            found[:] = completions(before, text, _known_slugs)
+            found[:] = completions(before, text, lambda kind: known_names(kind, Path.cwd()))
         return f"{found[number]} " if number < len(found) else None
 
     return complete
 
 
-def completions(before: Sequence[str], text: str, slugs: Slugs) -> list[str]:
-    """What could stand here: a command, one of its verbs, an option, or a workstream.
+def completions(before: Sequence[str], text: str, names: Names) -> list[str]:
+    """What could stand here: a command, one of its verbs, an option, or the name of something.
 
     `before` are the whole words in front of it, `text` its beginning.
     """
     if not before:
-        names = [f"/{name}" for name in (*COMMANDS, *_OWN) if name != "repl"]
-        return [name for name in names if name.startswith(text if text.startswith("/") else f"/{text}")]
+        commands = [f"/{name}" for name in (*COMMANDS, *_OWN) if name != "repl"]
+        return [name for name in commands if name.startswith(text if text.startswith("/") else f"/{text}")]
     name = before[0].removeprefix("/")
     if name not in COMMANDS:
         return []
@@ -169,8 +172,10 @@ def completions(before: Sequence[str], text: str, slugs: Slugs) -> list[str]:
         return sorted(option for option in options if option.startswith(text))
     if verbs:
         return sorted(verb for verb in verbs if verb.startswith(text))
-    takes_slugs = any(action.dest == "slugs" for action in parser._actions)
-    return sorted(slug for slug in slugs() if slug.startswith(text) and slug not in before) if takes_slugs else []
+    places = [action.dest for action in parser._actions if not action.option_strings]
+    kinds = [kind for place in places if (kind := kind_of_argument(command_words(parser), place))]
+    known = [name for kind in kinds for name in names(kind)]
+    return sorted(name for name in dict.fromkeys(known) if name.startswith(text) and name not in before)
 
 
 def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -182,16 +187,3 @@ def _deepest(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.
     for word in words:
         parser = _choices(parser).get(word, parser)
     return parser
-
-
-def _known_slugs() -> Sequence[str]:
-    """What the registry has, without asking git: completion must not take time, nor ever fail."""
-    from agentos.paths import find_project_dir  # noqa: PLC0415
-    from agentos.settings import load_settings  # noqa: PLC0415
-    from agentos.workstreams.commands import ProjectWorkstreams  # noqa: PLC0415
-
-    try:
-        project = ProjectWorkstreams.open(find_project_dir(Path.cwd()), load_settings)
-        return sorted(project.registry.workstreams())
-    except (AgentosError, OSError):
-        return []

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
-from agentos.cli.texts import say, say_document, say_json
-from agentos.documents.approval import Absent, Changed, verify_approval
+from agentos.cli.pages import show_page
+from agentos.cli.texts import say_document, say_json
+from agentos.documents.approval import Absent, Changed, verify_approval, without_approval
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
@@ -72,11 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(_document(item))
         return 0
-    for line in _lines(item):
-        say(line)
-    if item.text:
-        say("")
-        say_document(item.text)
+    show_page(_lines(item), without_approval(item.text) if item.text else "")
     return 0
 
 
@@ -104,7 +102,8 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
     state = _state_words(store_for(project_dir).peek(ItemRef(workflow.name, item_id)))
     label = label_of(workflow.name, item_id)
     if not text and not entries and last is None and not state:
-        raise UsageError(f"Nothing is known of {label}: no document, no history, no run of this project.")
+        hint = item_hint(label, project_dir)
+        raise UsageError(f"Nothing is known of {label}: no document, no history, no run of this project.{hint}")
     return _Item(
         label=label,
         path=path,

@@ -49,6 +49,8 @@ class Checked:
     is_usable: bool
     model: str
     note: str = ""
+    refusal: str = ""
+    """What the provider says when it lets the key in and refuses the request, most often for the model's name."""
 
     def to_document(self) -> dict[str, Any]:
         return asdict(self)
@@ -116,7 +118,16 @@ def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> 
         is_usable=is_usable(attempted.evidence),
         model=str(model),
         note=note.replace(credential.secret, "[key]"),
+        refusal=_refusal(attempted).replace(credential.secret, "[key]"),
     )
+
+
+def _refusal(attempted: Attempted) -> str:
+    match attempted.evidence:
+        case RequestFailed(status=int() as status):
+            return attempted.detail or f"status {status}"
+        case _:
+            return ""
 
 
 def is_usable(evidence: Evidence) -> bool:

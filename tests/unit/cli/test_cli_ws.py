@@ -152,6 +152,15 @@ def test_sizes_in_words(size: int | None, words: str) -> None:
     assert ws_tables.size_words(size) == words
 
 
+NAMES = {
+    "slugs": ["feature-a", "feature-b", "issue-1"],
+    "issues": ["7", "71"],
+    "items": ["LLD-7"],
+    "runs": ["last"],
+    "keys": ["alpha"],
+}
+
+
 @pytest.mark.parametrize(
     ("before", "text", "expected"),
     [
@@ -167,10 +176,15 @@ def test_sizes_in_words(size: int | None, words: str) -> None:
         (["/ws", "release", "issue-1"], "--", ["--help", "--json", "--project"]),
         (["/runs"], "sh", ["show"]),
         (["/frobnicate"], "x", []),
-        (["/lld"], "", []),
+        (["/lld"], "7", ["7", "71"]),
+        (["/lld", "7"], "7", ["71"]),
+        (["/show"], "", ["LLD-7"]),
+        (["/runs", "follow"], "l", ["last"]),
+        (["/keys", "rm"], "", ["alpha"]),
+        (["/keys", "add"], "", []),
     ],
 )
-def test_the_prompt_completes_commands_verbs_options_and_workstreams(
+def test_the_prompt_completes_commands_verbs_options_and_names(
     before: list[str], text: str, expected: list[str]
 ) -> None:
-    assert completions(before, text, lambda: ["feature-a", "feature-b", "issue-1"]) == expected
+    assert completions(before, text, lambda kind: NAMES[kind]) == expected

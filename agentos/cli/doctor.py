@@ -1,0 +1,82 @@
+"""`agentos doctor`: everything a run needs, looked at before one is started; each line with what to do about it."""
+
+# What only this command needs is loaded by it: every command builds this parser.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentos.cli.options import project_from
+from agentos.cli.texts import say, say_json
+from agentos.errors import ExitCode
+from agentos.text.words import counted
+
+if TYPE_CHECKING:
+    from agentos.cli.checkup import Finding
+
+_LEVEL_COLOURS = {"ok": "32", "warning": "33", "error": "31"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "doctor",
+        help="check keys, models, tools and settings before the first run",
+        description="Check what a run needs: installation, settings, home and disk, terminal, git, isolation, tests, "
+        "models and their SDKs, keys. Makes one cheap call with each key, and runs the project's tests once, in a "
+        "copy. Exits 1 when something is an error.",
+    )
+    parser.add_argument("--no-calls", action="store_true", help="make no call to a provider")
+    parser.add_argument("--no-suite", action="store_true", help="do not run the project's tests")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    findings: list[Finding] = []
+    for finding in _findings(arguments):
+        findings.append(finding)
+        if not arguments.json:
+            say(*_lines(finding))
+    levels = Counter(str(finding.level) for finding in findings)
+    if arguments.json:
+        say_json({"findings": [finding.to_document() for finding in findings], **_counts(levels)})
+    else:
+        say(f"{levels['ok']} ok, {counted(levels['warning'], 'warning')}, {counted(levels['error'], 'error')}")
+    return ExitCode.ITEM_FAILED if levels["error"] else ExitCode.OK
+
+
+def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
+    from agentos.cli.checkup import Checkup
+    from agentos.settings import environment
+
+    project_dir = project_from(arguments.project, Path.cwd())
+    checkup = Checkup(
+        project_dir, environment(), makes_calls=not arguments.no_calls, runs_suite=not arguments.no_suite
+    )
+    return checkup.findings()
+
+
+def _counts(levels: Counter[str]) -> dict[str, int]:
+    return {"ok": levels["ok"], "warnings": levels["warning"], "errors": levels["error"]}
+
+
+def _lines(finding: Finding) -> list[str]:
+    level = finding.level.ljust(len("warning"))
+    if _has_colour():
+        level = f"\x1b[{_LEVEL_COLOURS[finding.level]}m{level}\x1b[0m"
+    lines = [f"{level}  {finding.area}: {finding.text}"]
+    return [*lines, f"         {finding.fix}"] if finding.fix else lines
+
+
+def _has_colour() -> bool:
+    from agentos.reporters.console import wants_colour
+    from agentos.settings import environment
+
+    return wants_colour(environment(), is_terminal=sys.stdout.isatty())

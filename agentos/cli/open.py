@@ -1,0 +1,66 @@
+"""`agentos open`: an item's document in the user's editor, or its path where there is no terminal."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from agentos.cli.known_names import item_hint
+from agentos.cli.options import project_from
+from agentos.cli.texts import say
+from agentos.errors import ExitCode, UsageError
+from agentos.settings import Settings, environment, load_settings
+from agentos.workflows.document_paths import document_paths
+from agentos.workflows.item_names import find_item, issue_files
+from agentos.workflows.registry import Workflow, label_of
+
+_EDITORS = ("VISUAL", "EDITOR")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "open",
+        help="open an item's document in your editor",
+        description="Open an item's document in the editor that VISUAL or EDITOR names. An item without a document "
+        "opens its issue. In a pipe, or without an editor, the path is printed.",
+    )
+    parser.add_argument("item", metavar="ITEM", help="an item, like 42, LLD-42 or ISSUE-login-page")
+    parser.add_argument("--issue", action="store_true", help="open the issue it is made from")
+    parser.add_argument("--path", action="store_true", help="only print the path")
+    parser.add_argument("--project", metavar="DIR", help="the project the item belongs to (default: found from here)")
+    parser.set_defaults(handler=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    project_dir = project_from(arguments.project, Path.cwd())
+    settings = load_settings(project_dir)
+    workflow, item_id = find_item(arguments.item, project_dir, settings)
+    path = _path(project_dir, settings, workflow, item_id, wants_issue=arguments.issue)
+    editor = _editor()
+    if arguments.path or not editor or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        say(str(path))
+        return ExitCode.OK
+    done = subprocess.run([*editor, str(path)], check=False)
+    return ExitCode.OK if done.returncode == 0 else ExitCode.ITEM_FAILED
+
+
+def _path(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, *, wants_issue: bool) -> Path:
+    documents = [] if wants_issue else document_paths(project_dir, settings, workflow.name, item_id)
+    issues = [path for path, known in issue_files(project_dir, settings).items() if known == item_id]
+    found = next((path for path in (*documents, *issues) if path.is_file()), None)
+    if found is None:
+        what = "issue" if wants_issue else "document and no issue"
+        label = label_of(workflow.name, item_id)
+        raise UsageError(f"{label} has no {what} in a file here.{item_hint(label, project_dir)}")
+    return found
+
+
+def _editor() -> list[str]:
+    """The words of the user's editor; none when they named none that is there."""
+    chosen = next((value for name in _EDITORS if (value := environment().get(name, "").strip())), "")
+    words = shlex.split(chosen)
+    return words if words and shutil.which(words[0]) else []
