@@ -31,11 +31,11 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parse(parser, argv)
 
 
-def collect_pending_llds(input_dir: Path) -> list[WorkflowTask]:
+def collect_pending_llds(lld_dir: Path) -> list[WorkflowTask]:
     """The approved designs of a folder that are not implemented yet, in the order they would start."""
-    project_dir = find_project_dir(input_dir.resolve())
+    project_dir = find_project_dir(lld_dir.resolve())
     settings = load_settings(project_dir)
-    folder = input_dir.resolve().relative_to(project_dir).as_posix()
+    folder = lld_dir.resolve().relative_to(project_dir).as_posix()
     settings = replace(settings, documents=replace(settings.documents, lld_dir=folder))
     return _tasks(project_dir, settings, find_designs(project_dir, settings, Wanted(), Choices()).items)
 
