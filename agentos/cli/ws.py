@@ -122,7 +122,8 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
             action="append",
             default=[],
             metavar="STEP",
-            help="only these stages (DESIGN, IMPLEMENTATION) or nodes (like LLD.N1_design); repeatable, commas too",
+            help="only these stages (DESIGN, IMPLEMENTATION), or no further than these nodes (like LLD.N1_design; of "
+            "your own graph, only these nodes); repeatable, commas too",
         )
         parser.add_argument(
             "--graph",

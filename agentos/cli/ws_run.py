@@ -90,7 +90,7 @@ def _work(
 ) -> Work:
     """What a run would do. Nothing has been started or written."""
     chosen = [project.with_living_base(each) for each in chosen]
-    route = choose_route(arguments.mode, arguments.steps)
+    route = choose_route(arguments.mode, arguments.steps, is_own_graph=bool(arguments.graph))
     if (arguments.push or arguments.pr) and (arguments.graph or not route.completes):
         raise UsageError("--push and --pr publish what is implemented: leave them out, or use --mode execute")
     if arguments.graph:

@@ -21,19 +21,37 @@ class Workflow:
     """The models it calls, as the settings name them. Empty: only the graph knows."""
     documents: tuple[str, ...] = ()
     """Where an item's document may be, the likeliest first: `id` and the `[documents]` settings in braces."""
+    nodes: tuple[str, ...] = ()
+    """In the order an item first meets them, by the names a run's lines have. Empty: only the graph knows."""
 
 
-def _registered(name: str, prefix: str, models: tuple[str, ...], *documents: str) -> Workflow:
-    return Workflow(name, f"agentos.workflows.{name}.graph:graph", prefix, models, documents)
+def _registered(name: str, prefix: str, models: tuple[str, ...], nodes: tuple[str, ...], *documents: str) -> Workflow:
+    return Workflow(name, f"agentos.workflows.{name}.graph:graph", prefix, models, documents, nodes)
 
 
+_DRAFTING = (
+    *("N0_load", "N0b_context", "N1_design", "N2_validate"),
+    *("G1_draft_gate", "N3_review", "G2_verdict_gate", "N4_finalize"),
+)
+_IMPLEMENTATION = (
+    *("N0_load", "N1_test_plan", "N2_scaffold_tests", "N3_verify_red"),
+    *("N4_implement", "N5_verify_green", "N6_report", "N7_finalize"),
+)
+_PIPELINE = (
+    *(f"LLD.{node}" for node in _DRAFTING),
+    "design_to_code",
+    *(f"IMPL.{node}" for node in _IMPLEMENTATION),
+)
+_LLD_PLACES = ("{lld_dir}/LLD-{id}.md", "{lld_done_dir}/LLD-{id}.md")
+_REPORT_PLACE = "{reports_dir}/{id}/implementation-report.md"
+_WRITERS = ("drafter", "reviewer")
 WORKFLOWS: dict[str, Workflow] = {
     workflow.name: workflow
     for workflow in (
-        _registered("lld", "LLD-", ("drafter", "reviewer"), "{lld_dir}/LLD-{id}.md", "{lld_done_dir}/LLD-{id}.md"),
-        _registered("issue", "ISSUE-", ("drafter", "reviewer"), "{issues_dir}/{id}.md"),
-        _registered("implementation", "IMPL-", ("coder", "reviewer"), "{reports_dir}/{id}/implementation-report.md"),
-        _registered("pipeline", "PIPE-", ("drafter", "coder", "reviewer")),
+        _registered("lld", "LLD-", _WRITERS, _DRAFTING, *_LLD_PLACES),
+        _registered("issue", "ISSUE-", _WRITERS, (*_DRAFTING, "N5_publish"), "{issues_dir}/{id}.md"),
+        _registered("implementation", "IMPL-", ("coder", "reviewer"), _IMPLEMENTATION, _REPORT_PLACE),
+        _registered("pipeline", "PIPE-", ("drafter", "coder", "reviewer"), _PIPELINE),
     )
 }
 

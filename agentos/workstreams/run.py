@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentos.clock import stamp
 from agentos.errors import AgentosError, ExitCode
-from agentos.events import Event, ItemEnded, ItemStarted
+from agentos.events import Event, ItemEnded, ItemStarted, NodeStarted
 from agentos.git.worktrees import Repository, branch_of
 from agentos.outcomes import INTERRUPTED, PAUSED, Outcome, item_exit_code
 from agentos.paths import runs_dir
@@ -98,6 +98,8 @@ class WorkstreamRun:
         """Workstreams that somebody paused, completed or took between our plan and their turn, and why."""
         self._held_before: dict[str, str] = {}
         """The node at which a workstream was held."""
+        self._moved: set[str] = set()
+        """Workstreams of which at least one node has started."""
         self._unsaved: list[tuple[str, Request]] = []
         """Transitions that could not be written at their time; the end of the run tries again."""
 
@@ -135,6 +137,8 @@ class WorkstreamRun:
         match event:
             case ItemStarted(item_id=slug):
                 self._note_start(slug)
+            case NodeStarted(item_id=slug):
+                self._moved.add(slug)
             case ItemEnded():
                 self._note_end(event)
 
@@ -208,11 +212,12 @@ class WorkstreamRun:
                     changes.apply(slug, Release(self.run_id))
 
     def _judge(self, exit_code: ExitCode) -> ExitCode:
-        """Stopping where the chosen steps end is what the user asked for."""
+        """Stopping where the chosen steps end is what the user asked for; not having started at all is not."""
         if exit_code is not ExitCode.NEEDS_ATTENTION:
             return exit_code
         for slug, result in self._results.items():
-            if result.outcome == PAUSED and slug not in self._held_before and slug not in self._refused:
+            is_held = slug in self._held_before or slug in self._refused
+            if result.outcome == PAUSED and not is_held and slug in self._moved:
                 self._results[slug] = replace(result, exit_code=ExitCode.OK)
         return exit_code if any(result.exit_code for result in self._results.values()) else ExitCode.OK
 

@@ -16,6 +16,7 @@ from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources.item import dependency_ids, priority_in
+from agentos.text.words import listed, one_line
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.implementation.pending import design_item, why_implemented, without_unmet
 from agentos.workflows.implementation.records import read_record
@@ -36,7 +37,7 @@ _NOT_READY: Final = "needs revision"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Stages in order and, if any are named, the only nodes that may start."""
+    """Stages in order and, if steps name any, the only nodes that may start."""
 
     stages: tuple[str, ...]
     nodes: frozenset[str] = frozenset()
@@ -56,15 +57,33 @@ class Route:
         return WORKFLOWS[name]
 
 
-def choose_route(mode: str, steps: Sequence[str]) -> Route:
-    """What `--mode` and `--steps` ask for (pure). Steps are stages, in any case, or names of nodes."""
+def choose_route(mode: str, steps: Sequence[str], *, is_own_graph: bool = False) -> Route:
+    """What `--mode` and `--steps` ask for (pure). Steps are stages, in any case, or names of nodes.
+
+    Of our own workflows, a node means all nodes up to it. Raises UsageError for one that they do not have.
+    """
     words = [word for step in steps for word in step.replace(",", " ").split()]
     stages = tuple(stage for stage in STAGES if stage in (word.upper() for word in words))
-    nodes = frozenset(word for word in words if word.upper() not in STAGES)
+    nodes = [word for word in words if word.upper() not in STAGES]
     beyond = [stage for stage in stages if stage not in MODES[mode]]
     if beyond:
         raise UsageError(f"--mode {mode} has no {beyond[0]}: leave --steps out, or use --mode execute")
-    return Route(stages or MODES[mode], nodes)
+    route = Route(stages or MODES[mode], frozenset(nodes))
+    return route if is_own_graph or not nodes else replace(route, nodes=_up_to(nodes, route.workflow().nodes))
+
+
+def _up_to(names: Sequence[str], known: Sequence[str]) -> frozenset[str]:
+    """The nodes from the first on to the furthest of those named. The stage before a name may be left out."""
+    furthest = 0
+    for name in names:
+        found = [node for node in known if name in (node, node.rpartition(".")[2])]
+        if len(found) != 1:
+            problem = f"may be {listed(found)}" if found else "is neither a stage nor a node"
+            raise UsageError(
+                f"--steps: {one_line(name, 60)} {problem}. Stages: {', '.join(STAGES)}. Nodes: {', '.join(known)}."
+            )
+        furthest = max(furthest, known.index(found[0]))
+    return frozenset(known[: furthest + 1])
 
 
 def issue_text(workstream: Workstream) -> str:

@@ -323,6 +323,19 @@ def test_steps_end_a_run_where_they_end_without_a_pause(shop: Workshop) -> None:
     assert [note for note in shop.notes() if note.endswith("start")] == ["a n1 start", "a n2 start", "a n3 start"]
 
 
+def test_a_run_goes_as_far_as_its_steps_and_unknown_ones_are_an_error(shop: Workshop) -> None:
+    shop.make(a="add rate limiting to the login page")
+    offline = ("--drafter", "offline", "--reviewer", "offline")
+    unknown = shop.ws("run", "a", "--steps", "FOO", *offline)
+    assert (unknown.code, unknown.stdout) == (2, "")
+    assert "FOO is neither a stage nor a node. Stages: DESIGN, IMPLEMENTATION. Nodes: LLD.N0_load" in unknown.stderr
+    first = shop.ws("run", "a", "--steps", "LLD.N1_design", *offline)
+    assert first.code == 0, first.stdout
+    nodes = [line.rpartition(" ")[2] for line in first.lines if ">>> Executing" in line]
+    assert nodes == ["LLD.N0_load", "LLD.N0b_context", "LLD.N1_design"]
+    assert shop.states() == {"a": "active"}
+
+
 def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Workshop) -> None:
     shop.make(rate_limit="add rate limiting")
     offline = ("--mode", "analyze", "--drafter", "offline")

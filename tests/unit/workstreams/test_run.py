@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from agentos.errors import ExitCode
-from agentos.events import ItemEnded, ItemStarted, RunEnded
+from agentos.events import ItemEnded, ItemStarted, NodeStarted, RunEnded
 from agentos.files import LockBusyError
 from agentos.git.worktrees import Repository
 from agentos.outcomes import (
@@ -123,11 +123,19 @@ def test_the_end_of_the_chosen_steps_is_a_good_end(registry: Registry, repositor
     run = make_run(registry, repository, nodes=["n1"])
     run.listen(started("a"))
     assert run.hold("a", "n1") == ""
+    run.listen(NodeStarted(item_id="a", node="n1"))
     assert "not among the chosen steps" in run.hold("a", "n2")
     run.listen(ended("a", PAUSED, "before n2"))
     assert state(registry) == Active()
     assert run._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.OK
     assert run._judge(ExitCode.ITEM_FAILED) is ExitCode.ITEM_FAILED
+
+
+def test_steps_that_let_nothing_start_are_no_good_end(registry: Registry, repository: Repository) -> None:
+    run = make_run(registry, repository, nodes=["n2"])
+    run.listen(started("a"))
+    run.listen(ended("a", PAUSED, run.hold("a", "n1")))
+    assert run._judge(ExitCode.NEEDS_ATTENTION) is ExitCode.NEEDS_ATTENTION
 
 
 def test_one_that_fails_before_it_is_opened_is_failed(registry: Registry, repository: Repository) -> None:

@@ -61,14 +61,27 @@ def write_design(project: Path, workstream: Workstream, *, is_current: bool = Tr
         ("analyze", ["Design"], ANALYZE),
         (
             "execute",
-            ["N1_design N2_validate"],
-            Route((DESIGN, IMPLEMENTATION), frozenset({"N1_design", "N2_validate"})),
+            ["LLD.N0_load N0b_context"],
+            Route((DESIGN, IMPLEMENTATION), frozenset({"LLD.N0_load", "LLD.N0b_context"})),
         ),
-        ("execute", ["DESIGN", "N1_design"], Route((DESIGN,), frozenset({"N1_design"}))),
+        ("execute", ["DESIGN", "N0b_context"], Route((DESIGN,), frozenset({"N0_load", "N0b_context"}))),
     ],
 )
 def test_mode_and_steps_choose_stages_and_nodes(mode: str, steps: list[str], route: Route) -> None:
     assert choose_route(mode, steps) == route
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("FOO", "FOO is neither a stage nor a node. Stages: DESIGN, IMPLEMENTATION. Nodes: LLD.N0_load, "),
+        ("N0_load", "N0_load may be LLD.N0_load, IMPL.N0_load"),
+    ],
+)
+def test_a_step_that_is_none_is_refused_with_those_there_are(step: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        choose_route("execute", [step])
+    assert choose_route("execute", [step], is_own_graph=True).nodes == {step}
 
 
 def test_a_step_beyond_the_mode_is_refused() -> None:
