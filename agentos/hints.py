@@ -53,13 +53,14 @@ class Hint(Enum):
 
     WRITE_SETTINGS = "agentos init{project}"
     PREVIEW_DESIGNS = "lld-workflow --all --dry-run{project}"
-    DESIGN_AGAIN = "agentos lld {item} --fresh{project}"
 
     LOOK_AT_REVIEW = "agentos review {label}{project}"
     APPROVE = "agentos review {label} --approve{project}"
+    REVIEW_AGAIN = "agentos review {label} --review-again{project}"
     REVISE = 'agentos review {label} --revise "what to change"{project}'
     ANSWER = "agentos review {label} --answer '\"yes\"'{project}"
     CONTINUE = "agentos {workflow} {item}{project}"
+    WRITE_AGAIN = "agentos {workflow} {item} --fresh{project}"
 
     DEMO = "agentos demo --dir {folder}"
     LIST_RUNS = "agentos runs"

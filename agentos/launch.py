@@ -18,7 +18,7 @@ from agentos.engine.checkpoints import outlived, store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
 from agentos.engine.coordinator import Coordinator
-from agentos.engine.done_notes import Done, DoneNotes
+from agentos.engine.done_notes import Done, DoneNotes, StillDone, always
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import LeaseServer, RunControl
@@ -85,6 +85,8 @@ class RunRequest:
     """Providers this run will call; None when only the graph knows."""
     hold_node: HoldNode = hold_nothing
     """Asked before each node; an item it gives a reason to hold ends as `paused` and resumes later."""
+    still_done: StillDone = always
+    """Asked of each item that an earlier run of the batch noted as done."""
     is_quiet: bool = False
     """For callers with a listener of their own: nothing on the console."""
     batch: Sequence[str] = ()
@@ -423,9 +425,10 @@ def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
     for item in request.plan.items:
         if item.id in held:
             continue
-        if request.fresh:
+        done = notes.done(item.id, item_hash(item))
+        if request.fresh or (done is not None and not request.still_done(item, done)):
             notes.forget(item.id)
-        elif (done := notes.done(item.id, item_hash(item))) is not None:
+        elif done is not None:
             # Killed between noting it and removing its checkpoint, a run leaves both.
             with suppress(OSError):
                 checkpoints.remove(ItemRef(request.workflow, item.id))

@@ -47,6 +47,11 @@ def implemented_path(project_dir: Path, item_id: str) -> Path:
     return home_dir() / "implemented" / project_key(project_dir) / f"{item_id}.json"
 
 
+def attempted_path(project_dir: Path, item_id: str) -> Path:
+    """What is known of the branch that an item's code did not get green on."""
+    return home_dir() / "implemented" / project_key(project_dir) / f"{item_id}.attempt.json"
+
+
 def worktrees_dir(project_dir: Path) -> Path:
     """One git worktree per workstream or implemented item."""
     return home_dir() / "worktrees" / project_key(project_dir)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentos.cli import main, run_command
 from agentos.cli.options import (
@@ -22,11 +23,19 @@ from agentos.cli.options import (
 from agentos.cli.resume import command_line
 from agentos.cli.run_command import Work
 from agentos.cli.texts import confirmed
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+from agentos.engine.plan import input_hash
 from agentos.errors import UsageError
+from agentos.events import Listener
 from agentos.settings import Settings, load_settings
+from agentos.workflows.awaiting_review import claimed
 from agentos.workflows.pending import Pending, ReasonKind, Wanted
 from agentos.workflows.registry import WORKFLOWS
+
+if TYPE_CHECKING:
+    from agentos.launch import RunRequest
 
 Find = Callable[[Path, Settings, Wanted], Pending]
 _UNDECIDED = "This is everything pending. To run it, give --all and leave --dry-run out."
@@ -81,7 +90,7 @@ class DocumentCommand:
             raise UsageError(f"--all and named {self.noun}s exclude each other.")
         project_dir = project_from(arguments.project, Path.cwd())
         settings = load_settings(project_dir, flags=setting_flags(arguments))
-        wanted = Wanted(is_fresh=arguments.fresh, is_filing=getattr(arguments, "file", False))
+        wanted = _wanted(arguments)
         look = partial(find, project_dir, settings)
         if not arguments.ids and not arguments.all:
             self._ask_which(arguments, lambda item_id: look(replace(wanted, patterns=[item_id])))
@@ -99,6 +108,7 @@ class DocumentCommand:
             skipped=(*pending.skipped, *left),
             warnings=(*pending.warnings, *_changes(pending, workflow.label_prefix)),
             notes=[] if arguments.ids or arguments.all or not pending.items else [_UNDECIDED],
+            start=_start_from_documents if _begins_with_documents(pending) else run_command.start_run,
         )
 
     def _ask_which(self, arguments: argparse.Namespace, look: Callable[[str], Pending]) -> None:
@@ -130,10 +140,44 @@ class DocumentCommand:
         return True
 
 
+def _wanted(arguments: argparse.Namespace) -> Wanted:
+    wishes: str | None = getattr(arguments, "revise", None)
+    if wishes is not None and not wishes.strip():
+        raise UsageError('--revise needs to say what to change: --revise "split the store".')
+    wanted = Wanted(
+        patterns=arguments.ids,
+        is_fresh=arguments.fresh,
+        is_filing=getattr(arguments, "file", False),
+        is_review_again=getattr(arguments, "review_again", False),
+        wishes=(wishes or "").strip(),
+    )
+    if wanted.begins_with_document and not arguments.ids:
+        raise UsageError("--review-again and --revise are for items that are named, not for --all.")
+    if wanted.begins_with_document and arguments.fresh:
+        raise UsageError("--fresh writes a new document; --review-again and --revise begin with the one there is.")
+    return wanted
+
+
+def _begins_with_documents(pending: Pending) -> bool:
+    return any("standing" in item.input for item in pending.items)
+
+
+def _start_from_documents(request: RunRequest, listener: Listener | None) -> int:
+    """What an earlier run left of such an item began with something else: it is not continued."""
+    store = store_for(request.project_dir)
+    for item in request.plan.items:
+        ref = ItemRef(request.workflow, item.id)
+        left = store.peek(ref)
+        if "standing" in item.input and left is not None and left.input_hash != input_hash(item.input):
+            with claimed(request.project_dir, request.workflow, item.id):
+                store.remove(ref)
+    return run_command.start_run(request, listener)
+
+
 def _changes(pending: Pending, label_prefix: str) -> list[str]:
     """What is done again although it was done: people want to know why."""
     return [
         f"{label_prefix}{item_id}: {why}"
         for item_id, why in pending.reasons.items()
-        if why.kind is ReasonKind.SOURCE_CHANGED
+        if why.kind in (ReasonKind.SOURCE_CHANGED, ReasonKind.SOURCE_ANSWERED, ReasonKind.REVIEW_FAILED)
     ]

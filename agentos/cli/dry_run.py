@@ -14,7 +14,7 @@ from typing import Any
 from agentos.cli.preflight import Preflight
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
-from agentos.engine.done_notes import DoneNotes
+from agentos.engine.done_notes import DoneNotes, StillDone
 from agentos.engine.plan import Item, Plan, input_hash, item_hash
 from agentos.errors import ExitCode
 from agentos.records.runs import past_durations
@@ -37,6 +37,7 @@ def show(
     notes: Sequence[str],
     details: Mapping[str, Any],
     preflight: Preflight,
+    still_done: StillDone,
 ) -> int:
     """Print the plan in the order items would start. Returns the exit code.
 
@@ -45,7 +46,7 @@ def show(
     typical = past_durations(project_dir, workflow.name)
     estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
     entries = [
-        _entry(plan, index, workflow.name, project_dir, fresh=fresh)
+        _entry(plan, index, workflow.name, project_dir, fresh=fresh, still_done=still_done)
         | {"reason": str(reasons[item.id]) if item.id in reasons else None}
         for index, item in enumerate(plan.items)
     ]
@@ -82,7 +83,9 @@ def _verdict(preflight: Preflight, entries: Sequence[object]) -> int:
     return preflight.problem.exit_code
 
 
-def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool) -> dict[str, Any]:
+def _entry(
+    plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool, still_done: StillDone
+) -> dict[str, Any]:
     item = plan.items[index]
     found = None if fresh else store_for(project_dir).peek(ItemRef(workflow, item.id))
     done = None if fresh else DoneNotes(project_dir, workflow).done(item.id, item_hash(item))
@@ -92,7 +95,7 @@ def _entry(plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: b
         "depends_on": list(item.depends_on),
         "resumes_after": found.resumes_after if found else None,
         "has_checkpoint": found is not None,
-        "done_in_run": done.run_id if done else None,
+        "done_in_run": done.run_id if done and still_done(item, done) else None,
         "input_changed": bool(found and _is_for_another_input(found, item)),
     }
 

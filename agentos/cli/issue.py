@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentos.cli.documents import DocumentCommand
+from agentos.cli.options import add_standing_options
 from agentos.cli.run_command import Work, start_run
 from agentos.events import Listener
 from agentos.settings import environment
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def _add_own_options(parser: argparse.ArgumentParser) -> None:
+    add_standing_options(parser)
     parser.add_argument(
         "--file",
         action="store_true",

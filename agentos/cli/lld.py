@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from agentos.cli.documents import DocumentCommand
+from agentos.cli.options import add_standing_options
 from agentos.workflows.drafting.pending import find_llds
 
 COMMAND: DocumentCommand = DocumentCommand(
@@ -14,6 +15,7 @@ COMMAND: DocumentCommand = DocumentCommand(
     summary="turn issues into reviewed low-level designs",
     description="Write a reviewed low-level design (LLD) for each issue, many at once.",
     prepare=lambda arguments: COMMAND.find(arguments, find_llds),
+    add_own_options=add_standing_options,
 )
 
 

@@ -249,6 +249,19 @@ def add_review_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_standing_options(parser: argparse.ArgumentParser) -> None:
+    """Begin with the documents as they stand, whoever wrote them."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--review-again",
+        action="store_true",
+        help="have the documents of the named items reviewed as they stand, hand-written and edited ones too",
+    )
+    choice.add_argument(
+        "--revise", metavar="TEXT", help="have them revised as they stand, with what to change, and then reviewed"
+    )
+
+
 def add_branch_options(parser: argparse.ArgumentParser) -> None:
     """What becomes of the branches, and whether they may get in each other's way."""
     parser.add_argument(

@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentos.cli.options import project_from
+from agentos.cli import review_documents
+from agentos.cli.options import add_model_options, dollars, project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.reporters.last_run import last_run
+from agentos.settings import load_settings
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
@@ -24,17 +26,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "review",
         help="see what waits for a person, and answer it",
-        description="Items started with --review park at their checkpoint and wait for a person. Without an answer, "
-        "shows the item's document, its findings and what it asks; an answer is stored, and the next run continues.",
+        description="Items started with --review park at their checkpoint and wait for a person; an answer is stored "
+        "and the next run continues. A document that is not approved as it stands, because it needs revision or a "
+        "person wrote or edited it, waits too: --approve takes it after the mechanical check, with its hash and "
+        "your name; --review-again and --revise start a run from it. Without an answer, shows the document, its "
+        "findings and what is asked.",
     )
     parser.add_argument(
         "item", nargs="?", metavar="ITEM", help="an item, like LLD-42 (default: list everything that waits)"
     )
     parser.add_argument("--all", action="store_true", help="list all items that wait")
     answer = parser.add_mutually_exclusive_group()
-    answer.add_argument("--approve", action="store_true", help="let the item continue as it is")
-    answer.add_argument("--revise", metavar="TEXT", help="send the draft back, with what to change")
+    answer.add_argument("--approve", action="store_true", help="let the item continue as it is; or take the document")
+    answer.add_argument("--revise", metavar="TEXT", help="send the draft or the document back, with what to change")
+    answer.add_argument("--review-again", action="store_true", help="have the model review the document as it stands")
     answer.add_argument("--answer", metavar="JSON", help="any other answer, for graphs of your own")
+    add_model_options(parser)
+    parser.add_argument("--budget", type=dollars, metavar="USD", help="stop before model calls cost more than this")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
     parser.set_defaults(handler=run)
@@ -45,10 +53,18 @@ def run(arguments: argparse.Namespace) -> int:
     waiting = waiting_items(project_dir)
     answer = _answer(arguments)
     if arguments.item is None or arguments.all:
-        if answer is not None:
+        if answer is not None or arguments.review_again:
             raise UsageError("An answer is for one item: name it, as in ITEM --approve.")
-        return _list(waiting, as_json=arguments.json)
-    item = _find(waiting, arguments.item)
+        return _list(waiting, project_dir, as_json=arguments.json)
+    matches = _matches(waiting, arguments.item)
+    if not matches and arguments.answer is None:
+        settings = load_settings(project_dir)
+        document = review_documents.find(project_dir, settings, arguments.item)
+        if document is not None:
+            return review_documents.run(arguments, project_dir, settings, document)
+    item = _only(matches, waiting, arguments.item)
+    if arguments.review_again:
+        raise UsageError(f"{item.label} waits at a gate: answer with --approve or --revise.")
     if answer is None:
         return _show(item, as_json=arguments.json)
     give_answer(project_dir, item, answer)
@@ -77,9 +93,12 @@ def _answer(arguments: argparse.Namespace) -> Any | None:
     return value
 
 
-def _find(waiting: list[Waiting], name: str) -> Waiting:
+def _matches(waiting: list[Waiting], name: str) -> list[Waiting]:
     matches = [item for item in waiting if name.casefold() in (item.label.casefold(), item.item_id.casefold())]
-    exact = [item for item in matches if item.label.casefold() == name.casefold()] or matches
+    return [item for item in matches if item.label.casefold() == name.casefold()] or matches
+
+
+def _only(exact: list[Waiting], waiting: list[Waiting], name: str) -> Waiting:
     if len(exact) == 1:
         return exact[0]
     if exact:
@@ -89,16 +108,23 @@ def _find(waiting: list[Waiting], name: str) -> Waiting:
     raise UsageError(f"{one_line(name, 60)} does not wait for a review. {hint}")
 
 
-def _list(waiting: list[Waiting], *, as_json: bool) -> int:
+def _list(waiting: list[Waiting], project_dir: Path, *, as_json: bool) -> int:
+    parked = {item.label for item in waiting}
+    documents = review_documents.unapproved(project_dir, load_settings(project_dir))
+    documents = [(label, state) for label, state in documents if label not in parked]
     if as_json:
-        say_json([_document(item) for item in waiting])
-    elif not waiting:
+        say_json(
+            [_document(item) for item in waiting] + [{"item": label, "state": state} for label, state in documents]
+        )
+    elif not waiting and not documents:
         say("Nothing waits for a review.")
     for item in () if as_json else waiting:
         question = item.question
         gate = f"{one_line(str(question['gate']), 20)} gate" if "gate" in question else "asks"
         state = _answer_words(item.answer) if item.answer is not None else "waits"
         say(f"{item.label}  {gate}, round {question.get('round', 1)}: {state}")
+    for label, state in () if as_json else documents:
+        say(f"{label}  {one_line(state)}")
     return 0
 
 

@@ -21,6 +21,7 @@ from agentos.settings import Settings, environment
 from agentos.text.words import counted
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow
+from agentos.workflows.still_done import still_done
 
 if TYPE_CHECKING:
     from agentos.launch import RunRequest
@@ -90,6 +91,11 @@ class Work:
         return [*capped(self._wanted_parallel)[1], *self.warnings]
 
     @property
+    def for_a_person(self) -> list[tuple[str, Reason]]:
+        """What is skipped until somebody decides."""
+        return [(item_id, reason) for item_id, reason in self.skipped if reason.kind.needs_person]
+
+    @property
     def _wanted_parallel(self) -> int:
         wanted: int | None = self.arguments.parallel
         return wanted or self.settings.limits.parallel
@@ -114,6 +120,8 @@ def run(work: Work, listener: Listener | None = None) -> int:
         return preview(work)
     work.check()
     exit_code = launch(work, listener) if work.plan.items else say_nothing_to_do(work)
+    if exit_code == ExitCode.OK and work.for_a_person:
+        exit_code = ExitCode.NEEDS_ATTENTION
     if exit_code != ExitCode.INTERRUPTED:
         work.close()
     return exit_code
@@ -134,6 +142,7 @@ def preview(work: Work) -> int:
         notes=work.notes,
         details=work.details,
         preflight=_look_ahead(work),
+        still_done=still_done(work.workflow.name, work.project_dir, work.settings),
     )
 
 
@@ -147,7 +156,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     from agentos.workflows.run_request import RECORD_VARIABLE, request_for  # noqa: PLC0415  A dry run needs no engine.
 
     arguments = work.arguments
-    skipped = [f"{len(work.skipped)} skipped: {_listed(work.skipped)}"] if work.skipped else []
+    skipped = _skipped_lines(work)
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
     environ = {**work.environment_defaults, **environment(), **recorded, **work.environment}
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
@@ -180,13 +189,22 @@ def say_nothing_to_do(work: Work) -> int:
         }
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        found = f"{counted(len(work.skipped), work.noun)} skipped: {_listed(work.skipped)}"
-        sys.stdout.write(f"Nothing to do. {found if work.skipped else f'No {work.noun}s were found.'}\n")
+        lines = _skipped_lines(work) or [f"No {work.noun}s were found."]
+        sys.stdout.write("\n".join(["Nothing to do. " + lines[0], *lines[1:]]) + "\n")
     return ExitCode.OK
 
 
 def _warn(work: Work) -> None:
     sys.stderr.write("".join(f"Warning: {warning}\n" for warning in work.all_warnings))
+
+
+def _skipped_lines(work: Work) -> list[str]:
+    """What waits for somebody gets a line of its own; of the rest a few are named."""
+    rest = [(item_id, reason) for item_id, reason in work.skipped if not reason.kind.needs_person]
+    lines = [f"{counted(len(rest), work.noun)} skipped: {_listed(rest)}"] if rest else []
+    return lines + [
+        f"{work.workflow.label_prefix}{item_id} is skipped: {reason}" for item_id, reason in work.for_a_person
+    ]
 
 
 def _listed(skipped: Sequence[tuple[str, Reason]]) -> str:

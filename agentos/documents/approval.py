@@ -53,6 +53,8 @@ class ApprovalInfo:
     document_hash: str = ""
     sections: tuple[tuple[str, str], ...] = ()
     """Each heading with a digest of its own text, to say what changed since."""
+    person: str = ""
+    """Whose text it is: who wrote it by hand, edited it or took it over. Empty for a workflow's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,26 @@ def stamp_approval(text: str, approval: ApprovalInfo) -> str:
 
 
 def without_approval(text: str) -> str:
-    return _split(_normal(text))[0].rstrip() + "\n"
+    """The document without its approval, also one that somebody added text after."""
+    body, _ = _split(_normal(text))
+    span = _inner_block(body)
+    if span is not None:
+        body = f"{body[: span[0]].rstrip()}\n\n{body[span[1] :].lstrip()}"
+    return body.rstrip() + "\n"
+
+
+def former_approval(text: str) -> ApprovalInfo | None:
+    """The approval a document carries, whether or not it still counts. None when it has none that can be read."""
+    body, block = _split(_normal(text))
+    span = _inner_block(body)
+    return _read_block(block or (body[span[0] : span[1]] if span else ""))
 
 
 def verify_approval(text: str) -> Intact | Changed | Absent:
     """Whether a document is exactly what was approved. Status and approval block count too: neither can hide text."""
     body, block = _split(_normal(text))
     if not block:
-        return Changed(_ADDED_AFTER) if _has_text_after_block(body) else Absent()
+        return Changed(_ADDED_AFTER) if _inner_block(body) else Absent()
     approval = _read_block(block)
     if approval is None or _block(approval) != block:
         return Changed(_EDITED_BLOCK)
@@ -138,15 +152,18 @@ def _split(text: str) -> tuple[str, str]:
     return text[:start], stripped[start + 1 :]
 
 
-def _has_text_after_block(text: str) -> bool:
-    """Whether an approval ended the text once: people add to a document at its end."""
+def _inner_block(text: str) -> tuple[int, int] | None:
+    """Where an approval is that ended the text once: people add to a document at its end."""
     end = text.rfind(f"\n{_END}\n")
     start = text.rfind(f"\n{_BEGIN}{{", 0, max(end, 0))
-    return start >= 0 and _read_block(text[start + 1 : end]) is not None
+    if start < 0 or _read_block(text[start + 1 : end]) is None:
+        return None
+    return start + 1, end + len(_END) + 1
 
 
 def _block(approval: ApprovalInfo) -> str:
-    data = json.dumps(asdict(approval), sort_keys=True).replace("<", "\\u003c").replace(">", "\\u003e")
+    fields = {name: value for name, value in asdict(approval).items() if name != "person" or value}
+    data = json.dumps(fields, sort_keys=True).replace("<", "\\u003c").replace(">", "\\u003e")
     rows = [
         f"| {entry.round} | {_cell(entry.verdict)} | {_cell(entry.reviewer)} | {_cell(entry.summary)} |"
         for entry in approval.log

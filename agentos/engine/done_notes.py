@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.engine.plan import Item
 from agentos.files import read_regular, write_whole
 from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import done_notes_dir
@@ -25,6 +26,15 @@ class Done:
     run_id: str
     documents: tuple[str, ...] = ()
     """What it has put into place."""
+
+
+StillDone = Callable[[Item, Done], bool]
+"""Whether what an item made is still there: its workflow knows."""
+
+
+def always(_item: Item, _done: Done) -> bool:
+    """For workflows of which nothing is known but their notes."""
+    return True
 
 
 class DoneNotes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,9 +61,7 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
     Raises NotAnswerable when a run has the item, or when it has continued since it was looked at.
     """
     store, ref = store_for(project_dir), ItemRef(item.workflow, item.item_id)
-    with Claims.of_project(project_dir) as claims:
-        if not _claimed(claims, claim_name(item.workflow, item.item_id)):
-            raise NotAnswerable(f"A run is working on {item.label} now: answer when it has parked again or ended.")
+    with claimed(project_dir, item.workflow, item.item_id):
         if not store.exists(ref):
             raise NotAnswerable(f"{item.label} has continued and ended since you looked at it.")
         try:
@@ -70,6 +70,16 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
             raise NotAnswerable(
                 f"{item.label} has continued since you looked at it: look again before you answer."
             ) from None
+
+
+@contextmanager
+def claimed(project_dir: Path, workflow: str, item_id: str) -> Iterator[None]:
+    """Hold an item: no run has it meanwhile. Raises NotAnswerable when one does."""
+    with Claims.of_project(project_dir) as claims:
+        if not _claimed(claims, claim_name(workflow, item_id)):
+            label = label_of(workflow, item_id)
+            raise NotAnswerable(f"A run is working on {label} now: answer when it has parked again or ended.")
+        yield
 
 
 def _claimed(claims: Claims, name: str) -> bool:

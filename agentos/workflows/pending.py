@@ -1,17 +1,12 @@
-"""What a run would work on and what it would skip, each for a typed reason (pure: what is known is passed in)."""
+"""What a run would work on and what it would skip, each for a typed reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from agentos.engine.plan import Item
-
-if TYPE_CHECKING:
-    from agentos.sources.item import SourceItem
 
 
 class ReasonKind(Enum):
@@ -19,6 +14,10 @@ class ReasonKind(Enum):
 
     NO_APPROVED_DOCUMENT = "no approved {about}"
     SOURCE_CHANGED = "the issue changed since its {about} was approved"
+    SOURCE_ANSWERED = "the issue changed since its {about} was found to need revision"
+    REVIEW_FAILED = "its review could not be verified: it is reviewed again"
+    TO_BE_REVIEWED = "{about} is reviewed as it stands"
+    TO_BE_REVISED = "{about} is revised as asked"
     UNFINISHED = "unfinished: continues from its checkpoint"
     AWAITS_REVIEW = "awaits review: {about}"
     NOT_FILED = "approved, not filed yet"
@@ -41,6 +40,30 @@ class ReasonKind(Enum):
     ANOTHERS_DESIGN = "would replace {about}, which is not its design"
     DEPENDENCY_OPEN = "depends on {about}, which is not implemented"
     BEYOND_LIMIT = "left for later by --limit {about}"
+    DEPENDENCY_NEEDS_PERSON = "depends on {about}, which needs you first"
+    NEEDS_REVISION = "needs revision: {about}"
+    EDITED_SINCE_APPROVAL = "a person edited {about} since it was approved"
+    OUTDATED_BY_SOURCE = "the issue changed since {about}, a person's text, was approved"
+    WRITTEN_BY_HAND = "{about} is a person's text that nobody approved"
+    EDITED_ISSUE = "{about} is a person's text: it stays as it is"
+
+    @property
+    def needs_person(self) -> bool:
+        """Nothing was done about it, and nothing will be until somebody decides."""
+        return self in _FOR_A_PERSON
+
+
+_FOR_A_PERSON = frozenset(
+    {
+        ReasonKind.NOT_APPROVED,
+        ReasonKind.CHANGED_SINCE_APPROVAL,
+        ReasonKind.NEEDS_REVISION,
+        ReasonKind.EDITED_SINCE_APPROVAL,
+        ReasonKind.OUTDATED_BY_SOURCE,
+        ReasonKind.WRITTEN_BY_HAND,
+        ReasonKind.DEPENDENCY_NEEDS_PERSON,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +93,14 @@ class Wanted:
     is_fresh: bool = False
     is_filing: bool = False
     """Approved documents that are not filed yet are pending too."""
+    is_review_again: bool = False
+    """Documents are reviewed as they stand."""
+    wishes: str = ""
+    """What a person wants changed in the documents as they stand."""
+
+    @property
+    def begins_with_document(self) -> bool:
+        return self.is_review_again or bool(self.wishes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,56 +111,3 @@ class Pending:
     reasons: dict[str, Reason]
     skipped: Skipped
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """An approved document, as far as its issue is concerned."""
-
-    issue_hash: str
-    """`SourceItem.text_hash` of the issue the document was approved for."""
-    document: str = ""
-    """Where the document is, for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingPlan:
-    """Every item given is in exactly one of the two lists, in the order given."""
-
-    pending: tuple[tuple[SourceItem, Reason], ...]
-    skipped: Skipped
-
-
-def plan_pending(
-    items: Iterable[SourceItem],
-    approvals: Mapping[str, Approval],
-    unfinished: AbstractSet[str],
-    *,
-    document_kind: str = "LLD",
-) -> PendingPlan:
-    """Split `items` into those to run and those to skip.
-
-    An item is pending without an approved document for its current text, or with an unfinished checkpoint. A closed
-    item is never pending.
-    """
-    pending: list[tuple[SourceItem, Reason]] = []
-    skipped: list[tuple[str, Reason]] = []
-    for item in items:
-        approval = approvals.get(item.id)
-        if item.state == "closed":
-            skipped.append((item.id, Reason(ReasonKind.CLOSED)))
-        elif reason := _why_pending(item, approval, item.id in unfinished, document_kind):
-            pending.append((item, reason))
-        else:
-            skipped.append((item.id, Reason(ReasonKind.APPROVED, approval.document if approval else "")))
-    return PendingPlan(pending=tuple(pending), skipped=tuple(skipped))
-
-
-def _why_pending(
-    item: SourceItem, approval: Approval | None, is_unfinished: bool, document_kind: str
-) -> Reason | None:
-    if approval is not None and approval.issue_hash != item.text_hash:
-        return Reason(ReasonKind.SOURCE_CHANGED, document_kind, ReasonKind.UNFINISHED.value if is_unfinished else "")
-    if is_unfinished:
-        return Reason(ReasonKind.UNFINISHED)
-    return Reason(ReasonKind.NO_APPROVED_DOCUMENT, document_kind) if approval is None else None

@@ -17,6 +17,7 @@ from agentos.processes import host
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Models, Settings
 from agentos.workflows.registry import Workflow
+from agentos.workflows.still_done import still_done
 
 RECORD_VARIABLE = "AGENTOS_RECORD_DIR"
 _FOLDER_VARIABLES = ("AGENTOS_HOME", RECORD_VARIABLE, "AGENTOS_RECORDED_DIR")
@@ -49,6 +50,7 @@ def request_for(
         fork=host.CAN_FORK_SAFELY,
         label_prefix=workflow.label_prefix,
         environment=_environment(workflow, environ),
+        still_done=still_done(workflow.name, project_dir, settings),
         preload_providers=called,
         credentials=credentials,
     )

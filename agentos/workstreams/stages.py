@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.documents.approval import Absent, Intact, document_hash, verify_approval
-from agentos.documents.lld import parse_lld
+from agentos.documents.unapproved import is_a_persons
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, input_hash
@@ -31,7 +31,6 @@ STAGES: Final = (DESIGN, IMPLEMENTATION)
 MODES: Final = {"execute": STAGES, "analyze": (DESIGN,)}
 _WORKFLOW_OF: Final = {(DESIGN,): "lld", (IMPLEMENTATION,): "implementation", STAGES: "pipeline"}
 _LONGEST_TITLE: Final = 200
-_NOT_READY: Final = "needs revision"
 """The status the design workflow gives a design that its review did not pass."""
 
 
@@ -249,8 +248,7 @@ def is_replaceable(design: str) -> bool:
 
     Neither approved text nor what a person wrote is replaced unasked.
     """
-    status = parse_lld(design).status or ""
-    return isinstance(verify_approval(design), Absent) and status.casefold() == _NOT_READY
+    return isinstance(verify_approval(design), Absent) and not is_a_persons(design)
 
 
 def graph_items(workstreams: Iterable[Workstream], folder: str = "") -> list[Item]:

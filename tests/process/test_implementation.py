@@ -248,7 +248,7 @@ def test_a_design_that_changed_since_its_approval_is_left_alone_and_refused_by_n
 ) -> None:
     designs, finished = done
     assert "9" not in designs.outcomes()
-    assert "LLD-9 changed since it was approved (changed '3. Requirements')" in finished.stdout
+    assert "IMPL-9 is skipped: changed since it was approved (changed '3. Requirements')" in finished.stdout
 
     refused = designs.implement("9")
 
@@ -257,13 +257,16 @@ def test_a_design_that_changed_since_its_approval_is_left_alone_and_refused_by_n
     assert "--allow-unapproved" in refused.stdout
 
 
-def test_the_same_command_again_has_only_the_unfinished_one_left(done: tuple[Designs, Finished]) -> None:
+def test_the_same_command_again_has_nothing_left_but_what_needs_a_person(done: tuple[Designs, Finished]) -> None:
     designs, _ = done
 
     document = json.loads(designs.command("implement", "--all", "--dry-run", "--json").stdout)
 
-    assert [item["id"] for item in document["items"]] == ["3"]
+    assert document["items"] == []
     assert {"id": "1", "reason": "implemented on agentos/1"} in document["skipped"]
+    (stuck,) = [entry["reason"] for entry in document["skipped"] if entry["id"] == "3"]
+    assert stuck.startswith("needs revision: ")
+    assert "see branch agentos/3; change the design, or name it with --fresh" in stuck
 
 
 def test_designs_that_only_add_to_a_file_do_not_wait_for_each_other(designs: Designs) -> None:

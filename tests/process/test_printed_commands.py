@@ -147,7 +147,7 @@ def test_a_question_of_ones_own_graph(sandbox: Sandbox) -> None:
     assert paste(sandbox, Hint.LIST_RUNS, sandbox.command("runs", "show", "nothing")).code == 0
 
 
-@pastes(Hint.DESIGN_AGAIN)
+@pastes(Hint.REVIEW_AGAIN, Hint.WRITE_AGAIN)
 def test_a_design_that_is_not_approved(backlog: Backlog) -> None:
     backlog.add_issues(1)
     backlog.environment |= OFFLINE_MODELS
@@ -158,7 +158,13 @@ def test_a_design_that_is_not_approved(backlog: Backlog) -> None:
     subprocess.run(["git", *identity, "commit", "-qm", "A design"], cwd=backlog.project, check=True)
     refused = backlog.command("implement", "1")
     assert refused.code == 1, refused.stdout + refused.stderr
-    assert paste(backlog, Hint.DESIGN_AGAIN, refused).code == 0
+    edited = backlog.lld_path(1).read_text()
+    assert paste(backlog, Hint.REVIEW_AGAIN, refused).code == 0
+    backlog.lld_path(1).write_text(edited)
+    shown = paste(backlog, Hint.LOOK_AT_REVIEW, backlog.lld("1"))
+    assert paste(backlog, Hint.APPROVE, shown).code == 0
+    assert paste(backlog, Hint.WRITE_AGAIN, shown).code == 0
+    assert "gives back" not in backlog.lld_path(1).read_text()
 
 
 @pastes(

@@ -2,50 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from pathlib import Path
 
 from agentos.clock import stamp
 from agentos.documents.approval import ApprovalInfo, stamp_approval, with_status
+from agentos.documents.issue import parse_issue
+from agentos.documents.unapproved import PERSON, Unapproved, stamp_unapproved
+from agentos.errors import AgentosError
+from agentos.hints import Hint
 from agentos.workflows.context import Context
 from agentos.workflows.drafting import nodes
-from agentos.workflows.drafting.nodes import DocumentKind
+from agentos.workflows.drafting.nodes import DocumentKind, Ending
 from agentos.workflows.drafting.state import APPROVED, DraftingState, DraftingUpdate
 
 REVISION_STATUS = "Needs revision"
-_OPEN_FINDINGS = "## Appendix: Open Findings"
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """A document as it will be written, and the item's outcome."""
-
-    text: str
-    outcome: str
-    reason: str
-
-    @property
-    def is_approved(self) -> bool:
-        return self.outcome == APPROVED
+class DocumentChanged(AgentosError):
+    """Somebody wrote into the document's place while the item was on its way."""
 
 
-def conclude(state: DraftingState, text: str, context: Context) -> Conclusion:
-    """`text` with its approval, or with the findings that stand against it."""
-    outcome, reason = nodes.conclusion(state, context.settings.limits.max_rounds)
-    if outcome == APPROVED:
-        return Conclusion(stamp_approval(text, _approval(state, context)), outcome, reason)
-    return Conclusion(_with_open_findings(with_status(text, REVISION_STATUS), state), outcome, reason)
+def finish(
+    kind: DocumentKind, state: DraftingState, context: Context, text_for: Callable[[str], str]
+) -> DraftingUpdate:
+    """Conclude, and write the document where the coordinator puts it in place when the item ends.
 
-
-def write_down(kind: DocumentKind, state: DraftingState, context: Context, concluded: Conclusion) -> DraftingUpdate:
-    """Write the document where the coordinator puts it in place when the item ends."""
+    `text_for` makes the document's text of an outcome.
+    """
+    ending = _ending(state, context)
+    text = _concluded(state, context, ending, text_for(ending.outcome))
     path = context.document_path(kind.workflow, state["item_id"])
+    _refuse_changed(kind, state, context, path)
     history = kind.history(state, context)
     history.keep_replaced(path)
-    history.record("final", concluded.text)
-    context.write_document(path, concluded.text)
-    return DraftingUpdate(
-        document=concluded.text, outcome=concluded.outcome, reason=concluded.reason, history=history.number
+    history.record("final", text)
+    context.write_document(path, text)
+    return DraftingUpdate(document=text, outcome=ending.outcome, reason=ending.reason, history=history.number)
+
+
+def _ending(state: DraftingState, context: Context) -> Ending:
+    asked = parse_issue(state["source_text"]).open_questions
+    return nodes.conclusion(
+        state,
+        context.settings.limits.max_rounds,
+        questions=[question.text for question in asked if not question.resolved],
+        answer_in=nodes.shown_origin(state, context),
     )
+
+
+def _concluded(state: DraftingState, context: Context, ending: Ending, text: str) -> str:
+    """`text` with its approval, or with the findings that stand against it."""
+    if ending.outcome == APPROVED:
+        return stamp_approval(text, _approval(state, context))
+    draft = state["draft"]
+    mark = Unapproved(
+        state["source_hash"], ending.obstacle, ending.reason, drafter=draft.drafter, is_persons=draft.is_persons
+    )
+    return stamp_unapproved(with_status(text, REVISION_STATUS), mark, nodes.complaints_of(state))
+
+
+def _refuse_changed(kind: DocumentKind, state: DraftingState, context: Context, path: Path) -> None:
+    now = nodes.hash_of(path)
+    if now and now != state["replaces"]:
+        label, shown = f"{kind.label}-{state['item_id']}", path.relative_to(context.project_dir)
+        raise DocumentChanged(
+            f"{shown} was written or changed while this run was at work, and is left as it is. "
+            f"Approve it (`{Hint.APPROVE.line(label=label)}`), or have it written anew "
+            f"(`{Hint.WRITE_AGAIN.line(workflow=kind.workflow, item=state['item_id'])}`)."
+        )
 
 
 def _approval(state: DraftingState, context: Context) -> ApprovalInfo:
@@ -53,14 +78,8 @@ def _approval(state: DraftingState, context: Context) -> ApprovalInfo:
     return ApprovalInfo(
         approved_at=stamp(context.now()),
         drafter=state["draft"].drafter,
-        reviewer=f"{reviewer}, then {nodes.PERSON}" if state["decision"].is_approval else reviewer,
+        reviewer=f"{reviewer}, then {PERSON}" if state["decision"].is_approval else reviewer,
         issue_hash=state["source_hash"],
         log=tuple(state["log"]),
+        person=PERSON if state["draft"].is_persons else "",
     )
-
-
-def _with_open_findings(text: str, state: DraftingState) -> str:
-    complaints = [" ".join(complaint.split()) for complaint in nodes.complaints_of(state)]
-    if not complaints:
-        return text
-    return f"{text.rstrip()}\n\n{_OPEN_FINDINGS}\n\n" + "".join(f"- {entry}\n" for entry in complaints)

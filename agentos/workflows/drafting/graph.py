@@ -56,7 +56,7 @@ def build(kind: DocumentKind, *, load: Node, digest: Node, finalize: Node, publi
     def choose(after: str, choice: Callable[[DraftingState, Context], str], targets: list[str]) -> None:
         graph.add_conditional_edges(after, as_choice(DraftingState, choice), targets)
 
-    add("N0_load", partial(_begin, load))
+    add("N0_load", partial(_begin, kind, load))
     add("N0b_context", digest)
     add("N1_design", partial(nodes.design, kind))
     add("N2_validate", partial(nodes.validate, kind))
@@ -65,7 +65,7 @@ def build(kind: DocumentKind, *, load: Node, digest: Node, finalize: Node, publi
     add("G2_verdict_gate", partial(_verdict_gate, kind))
     add("N4_finalize", finalize)
     graph.add_edge(START, "N0_load")
-    graph.add_edge("N0b_context", "N1_design")
+    choose("N0b_context", _after_context, ["N1_design", "N2_validate"])
     graph.add_edge("N1_design", "N2_validate")
     choose("N2_validate", _after_check, ["N1_design", "G1_draft_gate", "N3_review", "N4_finalize"])
     choose("G1_draft_gate", _after_draft_gate, ["N1_design", "N3_review"])
@@ -82,14 +82,14 @@ def build(kind: DocumentKind, *, load: Node, digest: Node, finalize: Node, publi
     return graph
 
 
-def _begin(load: Node, state: DraftingState, context: Context) -> DraftingUpdate:
+def _begin(kind: DocumentKind, load: Node, state: DraftingState, context: Context) -> DraftingUpdate:
     """Every stage has a record from here on, even if an empty one."""
     if problem := state.get("source_problem"):
         raise UnusableSource(f"{nodes.shown_origin(state, context)}: {problem}")
     empty = DraftingUpdate(
         draft=Draft(), check=Check(), reviewed=Reviewed(), decision=Decision(), outcome="", reason=""
     )
-    return {**empty, **load(state, context)}
+    return {**empty, **nodes.begin(kind, state, context), **load(state, context)}
 
 
 def _has_gate(context: Context, name: str) -> bool:
@@ -111,6 +111,11 @@ def _after_review(state: DraftingState, context: Context) -> str:
 
 def _after_load(state: DraftingState, _context: Context) -> str:
     return "N5_publish" if state["outcome"] == APPROVED else "N0b_context"
+
+
+def _after_context(state: DraftingState, _context: Context) -> str:
+    """A document that stands is checked first, unless somebody wants it changed."""
+    return "N2_validate" if state["draft"].text and not state["decision"].wishes else "N1_design"
 
 
 def _after_finalize(publish: Publish, state: DraftingState, context: Context) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentos.documents.approval import ReviewLogEntry
+from agentos.documents.approval import ReviewLogEntry, document_hash
 from agentos.documents.findings import Finding, errors
 from agentos.documents.markdown import parse
 from agentos.documents.revision import RevisionError, apply_patch, is_same_text
+from agentos.documents.unapproved import PERSON, Obstacle, author_of, bare, is_a_persons
 from agentos.documents.verdict import (
     InvalidReview,
     Review,
@@ -23,7 +24,7 @@ from agentos.documents.verdict import (
     same_findings,
     unverified,
 )
-from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
+from agentos.llm import InvalidOutputError
 from agentos.workflows.context import Context, History
 from agentos.workflows.drafting.state import (
     APPROVED,
@@ -37,7 +38,6 @@ from agentos.workflows.drafting.state import (
 )
 from agentos.workflows.prompts import as_data
 
-PERSON = "a person"
 _MOST_FINDINGS = 40
 _GRAVEST_FIRST = (Tier.BLOCKING, Tier.HIGH, Tier.SUGGESTION)
 
@@ -57,11 +57,41 @@ class DocumentKind:
         return context.history(f"{self.label}-{state['item_id']}", state["history"])
 
 
+def begin(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
+    """What stands in the document's place now; and what to begin with, when that is it."""
+    replaces = hash_of(context.document_path(kind.workflow, state["item_id"]))
+    standing, wishes = state.get("standing", ""), state.get("wishes", "")
+    if not standing:
+        return DraftingUpdate(replaces=replaces)
+    kind.history(state, context).record("standing", standing)
+    is_persons = is_a_persons(standing)
+    draft = Draft(
+        bare(standing),
+        round=1,
+        drafter=author_of(standing),
+        is_persons=is_persons,
+        is_fixed=is_persons and not wishes,
+    )
+    update = DraftingUpdate(replaces=replaces, draft=draft)
+    if wishes:
+        entry = ReviewLogEntry(round=1, verdict=Verdict.REVISE.value, reviewer=PERSON, summary=wishes)
+        update = {**update, "decision": Decision(wishes), "log": [entry]}
+    return update
+
+
 def shown_origin(state: DraftingState, context: Context) -> str:
-    """Where the item comes from, as people name it: a file of the project from its folder on."""
+    """Where a person finds what the document is written from."""
     origin = Path(state["origin"])
     is_inside = origin.is_relative_to(context.project_dir)
     return str(origin.relative_to(context.project_dir)) if is_inside else state["origin"]
+
+
+def hash_of(path: Path) -> str:
+    """Of a document in its place; empty when there is none."""
+    try:
+        return document_hash(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ""
 
 
 def design(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
@@ -70,8 +100,19 @@ def design(kind: DocumentKind, state: DraftingState, context: Context) -> Drafti
     last = state["draft"]
     text = _revised(kind, state, context, history) if last.round else _first(kind, state, context, history)
     history.record("draft", text)
-    draft = Draft(text, previous=last.text, round=last.round + 1, drafter=context.settings.models.drafter)
+    drafter = context.settings.models.drafter
+    draft = Draft(
+        text,
+        previous=last.text,
+        round=last.round + 1,
+        drafter=_joined(last.drafter, drafter) if last.is_persons else drafter,
+        is_persons=last.is_persons,
+    )
     return DraftingUpdate(draft=draft, history=history.number)
+
+
+def _joined(author: str, drafter: str) -> str:
+    return author if author.endswith(f"revised by {drafter}") else f"{author}, revised by {drafter}"
 
 
 def _first(kind: DocumentKind, state: DraftingState, context: Context, history: History) -> str:
@@ -128,7 +169,11 @@ def validate(kind: DocumentKind, state: DraftingState, context: Context) -> Draf
 
 
 def review(kind: DocumentKind, state: DraftingState, context: Context) -> DraftingUpdate:
-    """A typed verdict. A reviewer that fails or talks nonsense leaves the draft unverified, never approved."""
+    """A typed verdict. A reviewer that talks nonsense leaves the draft unverified, never approved.
+
+    One that is out of reach, or refuses the request, says nothing of the draft: the item fails here, and a later run
+    continues from here.
+    """
     history = kind.history(state, context)
     reviewer = context.settings.models.reviewer
     found = _review(kind, state, context, history)
@@ -160,7 +205,7 @@ def _review(kind: DocumentKind, state: DraftingState, context: Context, history:
             data=_data(state, context),
         )
         return parse_review(reply.output.model_dump(mode="json"))
-    except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
+    except (InvalidOutputError, InvalidReview) as error:
         return unverified(str(error))
 
 
@@ -188,41 +233,69 @@ def after_check(state: DraftingState, max_rounds: int) -> str:
         return "finalize"
     if not check.errors:
         return "review"
-    return "finalize" if check.is_repeated or state["draft"].round >= max_rounds else "design"
+    is_over = check.is_repeated or state["draft"].is_fixed or state["draft"].round >= max_rounds
+    return "finalize" if is_over else "design"
 
 
 def after_review(state: DraftingState, max_rounds: int) -> str:
     """`finalize` when approved or stuck, `design` when a revision may help."""
     may_help = _last_review(state).verdict is Verdict.REVISE
-    is_stuck = state["reviewed"].is_repeated or state["draft"].round >= max_rounds
-    return "design" if may_help and not is_stuck else "finalize"
+    is_over = state["reviewed"].is_repeated or state["draft"].is_fixed or state["draft"].round >= max_rounds
+    return "design" if may_help and not is_over else "finalize"
 
 
 def _last_review(state: DraftingState) -> Review:
     return state["reviewed"].review or unverified("nobody reviewed it")
 
 
-def conclusion(state: DraftingState, max_rounds: int) -> tuple[str, str]:
-    """The outcome and, when it is not an approval, why."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a document ends and, when it is not approved, why."""
+
+    outcome: str
+    reason: str = ""
+    obstacle: Obstacle = Obstacle.FINDINGS
+
+
+def conclusion(
+    state: DraftingState, max_rounds: int, *, questions: Sequence[str] = (), answer_in: str = ""
+) -> Ending:
+    """`questions` are those that the source leaves open, `answer_in` is where a person answers them."""
+    check = state["check"]
+    is_approved = state["decision"].is_approval or _last_review(state).is_approval
+    if is_approved and not check.errors and not check.is_unchanged:
+        return Ending(APPROVED)
+    if _last_review(state).verdict is Verdict.UNVERIFIED and state["reviewed"].review and not check.errors:
+        found = _last_review(state)
+        reason = f"the review could not be verified: {found.summary or _weightiest(found)}"
+        return Ending(NEEDS_REVISION, reason, Obstacle.REVIEWER)
+    if questions and not check.errors:
+        return Ending(NEEDS_REVISION, _questions_words(questions, answer_in), Obstacle.QUESTIONS)
+    return Ending(NEEDS_REVISION, _why_not(state, max_rounds))
+
+
+def _questions_words(questions: Sequence[str], answer_in: str) -> str:
+    """The place first: a line may be cut."""
+    count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
+    return f"{answer_in} leaves {count} open; answer there: {' / '.join(questions)}"
+
+
+def _why_not(state: DraftingState, max_rounds: int) -> str:
     check = state["check"]
     if check.is_unchanged:
-        return NEEDS_REVISION, f"the revision changed nothing: {_without_mark(complaints_of(state))}"
-    is_last = state["draft"].round >= max_rounds
+        return f"the revision changed nothing: {_without_mark(complaints_of(state))}"
+    is_last = state["draft"].round >= max_rounds and not state["draft"].is_fixed
     if check.errors:
         why = f"the check fails after {max_rounds} rounds" if is_last else "the check still fails"
-        return NEEDS_REVISION, f"{why}: {check.errors[0]}"
+        return f"{'the check fails' if state['draft'].is_fixed else why}: {check.errors[0]}"
     found = _last_review(state)
-    if state["decision"].is_approval or found.is_approval:
-        return APPROVED, ""
-    first = _weightiest(found)
-    match found.verdict:
-        case Verdict.UNVERIFIED:
-            return NEEDS_REVISION, f"the review could not be verified: {found.summary or first}"
-        case Verdict.DISCUSS:
-            return NEEDS_REVISION, f"the reviewer wants to discuss: {first or found.summary}"
-        case _:
-            stuck = f"not approved after {state['draft'].round} rounds" if is_last else "two rounds found the same"
-            return NEEDS_REVISION, f"{stuck}: {first or found.summary}"
+    first = _weightiest(found) or found.summary
+    if found.verdict is Verdict.DISCUSS:
+        return f"the reviewer wants to discuss: {first}"
+    if state["draft"].is_fixed:
+        return f"the reviewer wants changes: {first}"
+    stuck = f"not approved after {state['draft'].round} rounds" if is_last else "two rounds found the same"
+    return f"{stuck}: {first}"
 
 
 def complaints_of(state: DraftingState) -> list[str]:

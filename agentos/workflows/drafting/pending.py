@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agentos.documents.approval import Absent, Changed, verify_approval
 from agentos.documents.markdown import parse
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.plan import Item
+from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.settings import Settings
@@ -18,8 +17,9 @@ from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
 from agentos.text.suggestions import did_you_mean
 from agentos.text.words import listed
+from agentos.workflows.drafting.due import ISSUE, LLD, Case, Due, InPlace, decide
 from agentos.workflows.item_names import item_named
-from agentos.workflows.pending import Approval, Pending, Reason, ReasonKind, Wanted, plan_pending
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 _NOT_READY = "needs revision"
 """The status the issue workflow gives an issue that its review did not pass."""
@@ -34,26 +34,28 @@ class _Stock:
     label_prefix: str
     items: list[SourceItem]
     warnings: list[str]
-    approvals: dict[str, Approval] = field(default_factory=dict)
+    places: tuple[str, ...]
+    """Where an item's document may be, the likeliest first, with `id` in braces."""
     set_aside: dict[str, Reason] = field(default_factory=dict)
     """Items that are not to be worked on, and why."""
-    better_reasons: dict[str, Reason] = field(default_factory=dict)
-    """Why an item is pending, where the usual reason would not tell."""
 
-    def note_approval(self, item_id: str, path: Path, shown: str) -> None:
-        found = _approval(path, shown, self.warnings)
-        if found is not None:
-            self.approvals[item_id] = found
+    def case(self, source: SourceItem, project_dir: Path) -> Case:
+        paths = [place.format(id=source.id) for place in self.places]
+        return Case(
+            source=source,
+            document_kind=self.document_kind,
+            label=f"{self.label_prefix}{source.id}",
+            documents=tuple(document for path in paths if (document := _in_place(project_dir, path))),
+            is_unfinished=store_for(project_dir).exists(ItemRef(self.workflow, source.id)),
+        )
 
 
 def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     """Issues without an approved LLD for their current text, or with an unfinished checkpoint."""
     items, warnings = _read(settings.sources.issues, project_dir, ItemKind.ISSUE)
-    stock = _Stock("lld", "LLD", "LLD-", items, warnings)
+    places = (f"{settings.documents.lld_dir}/LLD-{{id}}.md", f"{settings.documents.lld_done_dir}/LLD-{{id}}.md")
+    stock = _Stock("lld", LLD, "LLD-", items, warnings, places)
     for item in items:
-        for folder in (settings.documents.lld_done_dir, settings.documents.lld_dir):
-            path = project_dir / folder / f"LLD-{item.id}.md"
-            stock.note_approval(item.id, path, f"{folder}/{path.name}")
         if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
             stock.set_aside[item.id] = Reason(ReasonKind.SOURCE_NOT_READY)
     return _split(stock, project_dir, wanted)
@@ -63,16 +65,8 @@ def find_briefs(project_dir: Path, settings: Settings, wanted: Wanted) -> Pendin
     """Briefs without an issue of their current text; when filing, also those whose issue is not filed yet."""
     items, warnings = _read(settings.sources.briefs, project_dir, ItemKind.BRIEF)
     items += _cut_off_after_filing(project_dir, settings, {item.id for item in items})
-    stock = _Stock("issue", "issue", "ISSUE-", items, warnings)
-    for item in items:
-        folder = settings.documents.issues_dir
-        stock.note_approval(item.id, project_dir / folder / f"{item.id}.md", f"{folder}/{item.id}.md")
-    if wanted.is_filing:
-        # A filed brief is no longer among the active ones: whatever is there has its filing before it.
-        current = [i.id for i in items if i.id in stock.approvals and stock.approvals[i.id].issue_hash == i.text_hash]
-        stock.better_reasons = dict.fromkeys(current, Reason(ReasonKind.NOT_FILED))
-        stock.approvals = {}
-    return _split(stock, project_dir, wanted)
+    places = (f"{settings.documents.issues_dir}/{{id}}.md",)
+    return _split(_Stock("issue", ISSUE, "ISSUE-", items, warnings, places), project_dir, wanted)
 
 
 def _cut_off_after_filing(project_dir: Path, settings: Settings, active: set[str]) -> list[SourceItem]:
@@ -108,19 +102,11 @@ def _one_of(kind: ItemKind) -> str:
     return "issue" if kind is ItemKind.ISSUE else "brief"
 
 
-def _approval(path: Path, shown: str, warnings: list[str]) -> Approval | None:
+def _in_place(project_dir: Path, shown: str) -> InPlace | None:
     try:
-        text = path.read_text(encoding="utf-8")
+        return InPlace(shown, (project_dir / shown).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
-    match verify_approval(text):
-        case Absent():
-            return None
-        case Changed(what=what):
-            warnings.append(f"{shown} changed since it was approved ({what}): its approval no longer counts")
-            return None
-        case intact:
-            return Approval(intact.approval.issue_hash, shown)
 
 
 def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
@@ -128,24 +114,52 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
     known = [item.id for item in stock.items]
     patterns = [item_named(pattern, known, lambda: files) for pattern in wanted.patterns]
     chosen = _select(stock.items, patterns)
-    checkpoints = store_for(project_dir)
-    unfinished = {i.id for i in chosen if checkpoints.exists(ItemRef(stock.workflow, i.id))}
-    # Named and with --fresh: the user wants it again, approved or not.
-    approvals = {} if wanted.is_fresh and patterns else stock.approvals
-    ready = [item for item in chosen if item.id not in stock.set_aside]
-    plan = plan_pending(ready, approvals, unfinished, document_kind=stock.document_kind)
-    return Pending(
-        items=tuple(_item(item) for item, _ in plan.pending),
-        reasons={i.id: _better_reason(stock, project_dir, i) or reason for i, reason in plan.pending},
-        skipped=(*plan.skipped, *((i.id, stock.set_aside[i.id]) for i in chosen if i.id in stock.set_aside)),
-        warnings=tuple(stock.warnings),
-    )
+    items, reasons, skipped = [], {}, []
+    for source in chosen:
+        case = stock.case(source, project_dir)
+        if wanted.begins_with_document and not case.documents:
+            raise UsageError(f"{case.label} has no document yet: there is nothing to review or revise.")
+        if wanted.begins_with_document and _waits(stock, project_dir, source):
+            look = Hint.LOOK_AT_REVIEW.line(label=case.label)
+            raise UsageError(f"{case.label} waits at a gate: answer there first (`{look}`).")
+        unusable = Due(Reason(ReasonKind.SOURCE_UNUSABLE, source.problem)) if source.problem else None
+        decided = stock.set_aside.get(source.id) or unusable or decide(case, wanted)
+        if isinstance(decided, Reason):
+            skipped.append((source.id, _with_next(decided, case)))
+            continue
+        items.append(_begun(stock, project_dir, case, _item(source, decided.begins_with, wanted.wishes)))
+        reasons[source.id] = _waits(stock, project_dir, source) or decided.reason
+    return without_unready(Pending(tuple(items), reasons, tuple(skipped), tuple(stock.warnings)))
 
 
-def _better_reason(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
-    if item.problem:
-        return Reason(ReasonKind.SOURCE_UNUSABLE, item.problem)
-    return _waits(stock, project_dir, item) or stock.better_reasons.get(item.id)
+def _with_next(reason: Reason, case: Case) -> Reason:
+    """What waits for a person says where they decide."""
+    if not reason.kind.needs_person or reason.further:
+        return reason
+    return replace(reason, further=f"decide with: {Hint.LOOK_AT_REVIEW.line(label=case.label)}")
+
+
+def without_unready(found: Pending) -> Pending:
+    """What can start (pure): not what depends on a document that needs a person first."""
+    items, skipped = list(found.items), list(found.skipped)
+    while True:
+        unready = {item_id for item_id, reason in skipped if reason.kind.needs_person}
+        unmet = {item.id: d for item in items for d in item.depends_on if d in unready}
+        if not unmet:
+            break
+        skipped += [(i, Reason(ReasonKind.DEPENDENCY_NEEDS_PERSON, unmet[i])) for i in unmet]
+        items = [item for item in items if item.id not in unmet]
+    reasons = {item.id: found.reasons[item.id] for item in items}
+    return replace(found, items=tuple(items), reasons=reasons, skipped=tuple(skipped))
+
+
+def _begun(stock: _Stock, project_dir: Path, case: Case, item: Item) -> Item:
+    """The item as an unfinished review of a document as it stands began it, if that is what was left."""
+    if not case.is_unfinished or not case.documents or "standing" in item.input:
+        return item
+    seen = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
+    again = _item(case.source, case.documents[0].text)
+    return again if seen is not None and seen.input_hash == input_hash(again.input) else item
 
 
 def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
@@ -167,10 +181,12 @@ def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[Source
     return [item for item in known if item.id in set(named)]
 
 
-def _item(source: SourceItem) -> Item:
+def _item(source: SourceItem, standing: str = "", wishes: str = "") -> Item:
+    given = {"standing": standing, "wishes": wishes} if standing else {}
     return Item(
         id=source.id,
         input={
+            **given,
             "item_id": source.id,
             "title": source.title,
             "source_text": source.text,

@@ -23,6 +23,10 @@ class Draft:
     round: int = 0
     """How many drafts there have been."""
     drafter: str = ""
+    is_persons: bool = False
+    """It is, or began as, a person's text."""
+    is_fixed: bool = False
+    """It is reviewed as it stands: nobody revises it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class DraftingInput(TypedDict):
     origin: str
     source_problem: NotRequired[str]
     """Why there is nothing to work on."""
+    standing: NotRequired[str]
+    """The document as it stands in its place, to begin with instead of a first draft."""
+    wishes: NotRequired[str]
+    """What a person wants changed in it; empty to have it reviewed as it is."""
 
 
 class DraftingUpdate(TypedDict, total=False):
@@ -73,6 +81,8 @@ class DraftingUpdate(TypedDict, total=False):
     """Model calls so far, by node."""
     history: Annotated[int, latest]
     """The last entry of the item's lineage that belongs to a finished node."""
+    replaces: str
+    """The hash of the document that was in its place when the item began; empty when there was none."""
     digest: str
     """What the code base looks like."""
     draft: Draft

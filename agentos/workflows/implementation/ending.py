@@ -57,6 +57,12 @@ def _why_not(state: ImplementationState, max_rounds: int) -> str:
     return f"the test plan is not approved ({review.verdict.value}): {why}"
 
 
+def is_the_works_own(state: ImplementationState) -> bool:
+    """Whether it is for a person to look at. A reviewer that talked nonsense is not: a later run asks again."""
+    reviews = state["plan"].reviews
+    return not (reviews and reviews[-1].verdict is Verdict.UNVERIFIED)
+
+
 def round_to_restore(state: ImplementationState, outcome: str) -> int | None:
     """The round to go back to: the best one, unless it is the last."""
     rounds = state["rounds"]

@@ -25,7 +25,7 @@ from agentos.errors import AgentosError
 from agentos.git.commits import restore, squash
 from agentos.git.worktrees import branch_of
 from agentos.hints import Hint
-from agentos.llm import InvalidOutputError, ModelRequestError, ProviderUnavailableError
+from agentos.llm import InvalidOutputError
 from agentos.workflows.context import Context
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.branch import (
@@ -51,7 +51,7 @@ from agentos.workflows.implementation.model_calls import WORKFLOW as WORKFLOW
 from agentos.workflows.implementation.model_calls import NodeCalls
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree, open_worktree, slug_of
-from agentos.workflows.implementation.records import Implemented, as_text, record_path
+from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
 from agentos.workflows.implementation.state import (
     IMPLEMENTED,
     Baseline,
@@ -82,7 +82,8 @@ def load(state: ImplementationState, context: Context) -> ImplementationUpdate:
     approval = _approval_words(state, context)
     calls = NodeCalls(state, context)
     calls.record("design", state["lld_text"])
-    record_path(context.project_dir, state["item_id"]).unlink(missing_ok=True)
+    for path_of in (record_path, attempt_path):
+        path_of(context.project_dir, state["item_id"]).unlink(missing_ok=True)
     baseline = _start(state, context, approval)
     return {
         "baseline": baseline,
@@ -129,8 +130,8 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
     if context.allows_unapproved:
         return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
     raise DesignRefused(
-        f"{state['lld_path']} {problem}. Have it reviewed (`{Hint.DESIGN_AGAIN.line(item=state['item_id'])}`), "
-        "or give --allow-unapproved."
+        f"{state['lld_path']} {problem}. Approve it as it stands (`{Hint.APPROVE.line(label=_label(state))}`), have "
+        f"it reviewed (`{Hint.REVIEW_AGAIN.line(label=_label(state))}`), or give --allow-unapproved."
     )
 
 
@@ -153,7 +154,7 @@ def _plan_review(calls: NodeCalls, scenarios: Sequence[PlannedScenario], reviewe
     try:
         reply = calls.ask(prompt, "review_plan", model=reviewer, output_type=review_model(), plan=scenarios)
         return parse_review(reply.output.model_dump(mode="json"))
-    except (InvalidOutputError, InvalidReview, ModelRequestError, ProviderUnavailableError) as error:
+    except (InvalidOutputError, InvalidReview) as error:
         return unverified(str(error))
 
 
@@ -342,21 +343,29 @@ def finalize(state: ImplementationState, context: Context) -> ImplementationUpda
     """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
     worktree, baseline = open_worktree(state, context), state["baseline"]
     if state["outcome"] != IMPLEMENTED:
-        return {"final_commit": worktree.worktree.git().text("rev-parse", "HEAD")}
+        head = worktree.worktree.git().text("rev-parse", "HEAD")
+        if ending.is_the_works_own(state):
+            record = replace(_record(state, head), reason=state["reason"])
+            context.write_document(attempt_path(context.project_dir, state["item_id"]), as_text(record))
+        return {"final_commit": head}
     done_path = f"{context.settings.documents.lld_done_dir}/{_label(state)}.md"
     worktree.put_files({done_path: state["lld_text"], state["lld_path"]: None})
     head = worktree.commit(f"{_label(state)} is done")
     if context.settings.implementation.commits == "squash":
         head = squash(worktree.worktree, baseline.commit, _final_message(state), AUTHOR)
-    record = Implemented(
+    context.write_document(record_path(context.project_dir, state["item_id"]), as_text(_record(state, head)))
+    return {"head": head, "final_commit": head}
+
+
+def _record(state: ImplementationState, commit: str) -> Implemented:
+    baseline = state["baseline"]
+    return Implemented(
         document_hash=document_hash(state["lld_text"]),
         branch=baseline.branch,
-        commit=head,
+        commit=commit,
         base=baseline.base,
         title=" ".join(state["title"].split()),
     )
-    context.write_document(record_path(context.project_dir, state["item_id"]), as_text(record))
-    return {"head": head, "final_commit": head}
 
 
 def _final_message(state: ImplementationState) -> str:

@@ -13,12 +13,13 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, Plan, select
 from agentos.errors import InvalidIdentifier, UsageError
+from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
 from agentos.sources.item import dependency_ids
 from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
-from agentos.workflows.implementation.records import branch_prefix, has_branch, read_record
+from agentos.workflows.implementation.records import branch_prefix, has_branch, read_attempt, read_record
 from agentos.workflows.item_names import issue_files, item_named
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
@@ -53,19 +54,40 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
         why_not = _why_waiting(design, project_dir, settings, choices)
         if not why_not and not is_wanted_again:
             why_not = why_implemented(design, project_dir, settings)
-        if not why_not and not patterns and not choices.allows_unapproved:
-            why_not = _why_unapproved(design)
+        if not why_not and not is_wanted_again:
+            why_not = _why_needs_revision(design, project_dir)
+        unapproved = None if choices.allows_unapproved else _why_unapproved(design)
+        if not why_not and not patterns:
+            why_not = unapproved
         if why_not:
             skipped.append((design.id, why_not))
             continue
         pending.append(design)
-        reasons[design.id] = Reason(ReasonKind.UNFINISHED if unfinished else ReasonKind.NOT_IMPLEMENTED)
-    warnings = [
-        f"LLD-{design_id} {why}" for design_id, why in skipped if why.kind is ReasonKind.CHANGED_SINCE_APPROVAL
-    ]
-    warnings += _unusable(project_dir, settings)
-    found = Pending(tuple(pending), reasons, tuple(skipped), tuple(warnings))
+        reasons[design.id] = _why_pending(unapproved, is_unfinished=unfinished)
+    found = Pending(tuple(pending), reasons, tuple(skipped), tuple(_unusable(project_dir, settings)))
     return without_unmet(found, open_work(project_dir, settings), named=patterns)
+
+
+def _why_pending(unapproved: Reason | None, *, is_unfinished: bool) -> Reason:
+    if unapproved is not None:
+        return replace(unapproved, further=f"would be refused; {unapproved.further}")
+    return Reason(ReasonKind.UNFINISHED if is_unfinished else ReasonKind.NOT_IMPLEMENTED)
+
+
+def _why_needs_revision(design: Item, project_dir: Path) -> Reason | None:
+    """What stands against the code that an earlier run wrote from this very design."""
+    attempt = read_attempt(project_dir, design.id)
+    if (
+        attempt is None
+        or attempt.document_hash != document_hash(design.input["lld_text"])
+        or not has_branch(project_dir, attempt.branch)
+    ):
+        return None
+    return Reason(
+        ReasonKind.NEEDS_REVISION,
+        attempt.reason,
+        f"see branch {attempt.branch}; change the design, or name it with --fresh",
+    )
 
 
 def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
@@ -207,11 +229,12 @@ def why_implemented(design: Item, project_dir: Path, settings: Settings) -> Reas
 
 
 def _why_unapproved(design: Item) -> Reason | None:
+    answer = f"approve it with: {Hint.APPROVE.line(label=f'LLD-{design.id}')}"
     match verify_approval(design.input["lld_text"]):
         case Absent():
-            return Reason(ReasonKind.NOT_APPROVED)
+            return Reason(ReasonKind.NOT_APPROVED, further=answer)
         case Changed(what=what):
-            return Reason(ReasonKind.CHANGED_SINCE_APPROVAL, what)
+            return Reason(ReasonKind.CHANGED_SINCE_APPROVAL, what, answer)
     return None
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agentos.paths import implemented_path
+from agentos.paths import attempted_path, implemented_path
 from agentos.text.identifiers import sanitize_identifier
 
 _LONGEST_PREFIX = 60
@@ -23,10 +23,16 @@ class Implemented:
     commit: str
     base: str
     title: str = ""
+    reason: str = ""
+    """Why a person has to look at it; empty when it is implemented."""
 
 
 def record_path(project_dir: Path, item_id: str) -> Path:
     return implemented_path(project_dir, sanitize_identifier(item_id))
+
+
+def attempt_path(project_dir: Path, item_id: str) -> Path:
+    return attempted_path(project_dir, sanitize_identifier(item_id))
 
 
 def as_text(record: Implemented) -> str:
@@ -35,8 +41,17 @@ def as_text(record: Implemented) -> str:
 
 def read_record(project_dir: Path, item_id: str) -> Implemented | None:
     """The record of an item, None when there is none or it cannot be read."""
+    return _read(record_path(project_dir, item_id))
+
+
+def read_attempt(project_dir: Path, item_id: str) -> Implemented | None:
+    """The record of an item whose code needs revision."""
+    return _read(attempt_path(project_dir, item_id))
+
+
+def _read(path: Path) -> Implemented | None:
     try:
-        return Implemented(**json.loads(record_path(project_dir, item_id).read_text(encoding="utf-8")))
+        return Implemented(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 

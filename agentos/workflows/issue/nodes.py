@@ -9,11 +9,12 @@ from typing import Any
 from agentos.codebase.context import build_context
 from agentos.documents.approval import Intact, verify_approval, without_approval
 from agentos.documents.findings import Finding
-from agentos.documents.issue import check_issue, parse_issue
+from agentos.documents.issue import parse_issue
 from agentos.errors import AgentosError
 from agentos.sources import GitHubSource
 from agentos.workflows.context import Context
-from agentos.workflows.drafting.conclusion import REVISION_STATUS, conclude, write_down
+from agentos.workflows.document_checks import check_document
+from agentos.workflows.drafting.conclusion import REVISION_STATUS, finish
 from agentos.workflows.drafting.nodes import DocumentKind
 from agentos.workflows.drafting.state import APPROVED, Draft, DraftingState, DraftingUpdate
 
@@ -27,7 +28,7 @@ class InvalidBrief(AgentosError):
 
 
 def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Finding, ...]:
-    return check_issue(parse_issue(state["draft"].text), previous=previous)
+    return check_document("issue", state["draft"].text, state["item_id"], project_dir, previous)
 
 
 KIND = DocumentKind(workflow="issue", label="ISSUE", check=check)
@@ -69,18 +70,18 @@ def digest(state: DraftingState, context: Context) -> DraftingUpdate:
 
 def finalize(state: DraftingState, context: Context) -> DraftingUpdate:
     """Write the issue to the issues folder, where the LLD workflow finds it."""
-    concluded = conclude(state, _with_front_matter(state, {}), context)
-    if not concluded.is_approved:
-        # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
-        marked = _with_front_matter(state, {"status": REVISION_STATUS})
-        concluded = conclude(state, marked, context)
-    return write_down(KIND, state, context, concluded)
+    return finish(KIND, state, context, lambda outcome: _with_front_matter(state, outcome))
 
 
-def _with_front_matter(state: DraftingState, more: dict[str, str]) -> str:
-    fields = {"id": state["item_id"], **more}
-    lines = "".join(f"{name}: {value}\n" for name, value in fields.items())
-    return f"---\n{lines}---\n\n{state['draft'].text.lstrip()}"
+def _with_front_matter(state: DraftingState, outcome: str) -> str:
+    # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
+    status = "" if outcome == APPROVED else f"status: {REVISION_STATUS}\n"
+    text = state["draft"].text.lstrip()
+    match = _FRONT_MATTER.match(text)
+    own = [line for line in match[0].splitlines()[1:-1] if not line.startswith(("id:", "status:"))] if match else []
+    more = "".join(f"{line}\n" for line in own)
+    body = text[match.end() :] if match else text
+    return f"---\nid: {state['item_id']}\n{status}{more}---\n\n{body.lstrip()}"
 
 
 def publish(state: DraftingState, context: Context) -> DraftingUpdate:

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from agentos.codebase.context import build_context
-from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import parse_issue
-from agentos.documents.known_paths import FolderPaths
-from agentos.documents.lld import parse_lld
 from agentos.errors import AgentosError
 from agentos.workflows.context import Context
-from agentos.workflows.drafting.conclusion import conclude, write_down
+from agentos.workflows.document_checks import check_document
+from agentos.workflows.drafting.conclusion import finish
 from agentos.workflows.drafting.nodes import DocumentKind, shown_origin
 from agentos.workflows.drafting.state import DraftingState, DraftingUpdate
 
@@ -25,15 +23,7 @@ class InvalidSpec(AgentosError):
 
 
 def check(state: DraftingState, project_dir: Path, previous: Any) -> tuple[Finding, ...]:
-    number = int(state["item_id"]) if state["item_id"].isdecimal() else None
-    found = check_lld(
-        parse_lld(state["draft"].text),
-        repository=FolderPaths(project_dir),
-        expected_issue=number,
-        previous=previous,
-    )
-    # Issues in files may go by a name, workstreams always do: such a design has no number to give.
-    return found if number is not None else tuple(finding for finding in found if finding.rule != "LLD003")
+    return check_document("lld", state["draft"].text, state["item_id"], project_dir, previous)
 
 
 KIND = DocumentKind(workflow="lld", label="LLD", check=check)
@@ -62,4 +52,4 @@ def digest(state: DraftingState, context: Context) -> DraftingUpdate:
 
 
 def finalize(state: DraftingState, context: Context) -> DraftingUpdate:
-    return write_down(KIND, state, context, conclude(state, state["draft"].text, context))
+    return finish(KIND, state, context, lambda _outcome: state["draft"].text)

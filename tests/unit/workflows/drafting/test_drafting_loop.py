@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from drafting_bench import ISSUE, Bench
 
 from agentos.documents.approval import Intact, verify_approval
-from agentos.llm import OfflineRequest, ProviderUnavailableError, close
+from agentos.llm import ModelRequestError, OfflineRequest, ProviderUnavailableError, close
 from agentos.llm.retries import RetryPolicy
 from agentos.workflows.lld.nodes import InvalidSpec
 from fakes.provider_server import Key, ProviderServer, Step
@@ -157,14 +156,15 @@ def provider(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider
     ],
     ids=["server-error", "lost-connection", "refused-request"],
 )
-def test_a_reviewer_that_fails_leaves_the_design_unverified(
+def test_a_reviewer_that_is_out_of_reach_fails_the_item_and_says_nothing_of_the_design(
     bench: Bench, provider: ProviderServer, step: Step, calls: int
 ) -> None:
     provider.script("k", step)
-    state = bench.design()
-    assert state["reason"].startswith("the review could not be verified: ")
+    with pytest.raises((ProviderUnavailableError, ModelRequestError)) as failed:
+        bench.design()
     assert provider.hits("k") == calls
-    assert SECRET not in json.dumps(state)
+    assert SECRET not in str(failed.value)
+    assert not (bench.project / "docs/lld/active/LLD-7.md").exists()
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# Title only\n", "Too few words.\n"])

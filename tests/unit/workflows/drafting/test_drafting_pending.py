@@ -9,6 +9,7 @@ import pytest
 from agentos.documents.approval import ApprovalInfo, document_hash, stamp_approval
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
+from agentos.engine.plan import input_hash
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.workflows.drafting.pending import find_briefs, find_llds
@@ -76,15 +77,46 @@ def test_an_edited_approval_no_longer_counts_and_is_said(project: Path) -> None:
     approve(path)
     path.write_text(path.read_text().replace("# 1 - Design", "# 1 - Another design"))
     found = find_llds(project, Settings(), Wanted())
-    assert ids(found) == ["1"]
-    assert "LLD-1.md changed since it was approved" in found.warnings[0]
+    assert ids(found) == []
+    ((_, reason),) = found.skipped
+    assert reason.kind is ReasonKind.EDITED_SINCE_APPROVAL
+    assert "docs/lld/active/LLD-1.md" in str(reason)
 
 
-def test_an_unfinished_checkpoint_is_pending_although_approved(project: Path) -> None:
+def test_a_checkpoint_beside_an_approved_document_is_continued_only_by_name(project: Path) -> None:
     add(project, "docs/issues/1-x.md")
     approve(project / "docs/lld/active/LLD-1.md")
     store_for(project).open(ItemRef("lld", "1")).close()
-    assert find_llds(project, Settings(), Wanted()).reasons == {"1": Reason(ReasonKind.UNFINISHED)}
+    assert ids(find_llds(project, Settings(), Wanted())) == []
+    assert find_llds(project, Settings(), Wanted(patterns=["1"])).reasons == {"1": Reason(ReasonKind.UNFINISHED)}
+
+
+def test_what_depends_on_a_document_that_needs_a_person_waits_with_it(project: Path) -> None:
+    add(project, "docs/issues/1-x.md")
+    (project / "docs/lld/active/LLD-1.md").write_text("# 1 - By hand\n")
+    for number, dependency in ((2, 1), (3, 2)):
+        (project / f"docs/issues/{number}-x.md").write_text(f"{TEXT}\nDepends on #{dependency}\n")
+    found = find_llds(project, Settings(), Wanted())
+    assert ids(found) == []
+    assert [(item_id, reason.kind) for item_id, reason in found.skipped] == [
+        ("1", ReasonKind.WRITTEN_BY_HAND),
+        ("2", ReasonKind.DEPENDENCY_NEEDS_PERSON),
+        ("3", ReasonKind.DEPENDENCY_NEEDS_PERSON),
+    ]
+    assert ids(find_llds(project, Settings(), Wanted(patterns=["2"]))) == ["2"]
+
+
+def test_an_interrupted_review_of_a_document_as_it_stands_is_continued_as_it_began(project: Path) -> None:
+    add(project, "docs/issues/1-x.md")
+    (project / "docs/lld/active/LLD-1.md").write_text("# 1 - By hand\n")
+    (began,) = find_llds(project, Settings(), Wanted(patterns=["1"], is_review_again=True)).items
+    opened = store_for(project).open(ItemRef("lld", "1"))
+    opened.begin(input_hash(began.input))
+    opened.close()
+    assert find_llds(project, Settings(), Wanted(patterns=["1"])).items == (began,)
+    add(project, "docs/issues/2-x.md")
+    with pytest.raises(UsageError, match="LLD-2 has no document yet"):
+        find_llds(project, Settings(), Wanted(patterns=["2"], is_review_again=True))
 
 
 def test_issues_that_need_revision_themselves_are_set_aside(project: Path) -> None:

@@ -14,8 +14,10 @@ from agentos.engine.plan import make_plan
 from agentos.errors import UsageError
 from agentos.settings import Settings, Sources
 from agentos.workflows.implementation.pending import Choices, find_conflicts, find_designs, read_designs
-from agentos.workflows.implementation.records import Implemented, as_text, record_path
+from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
+
+ANSWER = "approve it with: agentos review LLD-{} --approve"
 
 
 @pytest.fixture
@@ -54,10 +56,14 @@ def test_only_approved_designs_are_pending_unless_others_are_named_or_allowed(pr
     found = find(project)
 
     assert ids(found) == ["1"]
-    assert found.skipped[0] == ("2", Reason(ReasonKind.NOT_APPROVED))
-    assert found.skipped[1][1] == Reason(ReasonKind.CHANGED_SINCE_APPROVAL, "text was added after the approval block")
-    assert [warning.split(" (")[0] for warning in found.warnings] == ["LLD-3 changed since it was approved"]
-    assert ids(find(project, "2", "LLD-3")) == ["2", "3"]
+    assert found.skipped[0] == ("2", Reason(ReasonKind.NOT_APPROVED, further=ANSWER.format(2)))
+    assert found.skipped[1][1] == Reason(
+        ReasonKind.CHANGED_SINCE_APPROVAL, "text was added after the approval block", ANSWER.format(3)
+    )
+    named = find(project, "2", "LLD-3")
+    assert ids(named) == ["2", "3"]
+    assert str(named.reasons["2"]) == f"not approved; would be refused; {ANSWER.format(2)}"
+    assert str(named.reasons["3"]).startswith("changed since it was approved (text was added after")
     assert ids(find(project, allows_unapproved=True)) == ["1", "2", "3"]
     with pytest.raises(UsageError, match="'7'"):
         find(project, "7")
@@ -72,6 +78,25 @@ def test_an_implemented_design_is_pending_again_when_it_changed_or_its_branch_is
 
     (project / ".git/refs/heads/agentos/1").write_text("0" * 40)
     assert find(project).skipped == (("1", Reason(ReasonKind.IMPLEMENTED, "agentos/1")),)
+    assert ids(find(project, "1", fresh=True)) == ["1"]
+
+    design(project, 1, more="Another text.")
+    assert ids(find(project)) == ["1"]
+
+
+def test_code_that_needs_revision_is_not_written_again_until_the_design_changes(project: Path) -> None:
+    path = design(project, 1)
+    record = Implemented(
+        document_hash=document_hash(path.read_text()), branch="agentos/1", commit="c", base="HEAD", reason="not green"
+    )
+    attempt_path(project, "1").parent.mkdir(parents=True)
+    attempt_path(project, "1").write_text(as_text(record))
+    assert ids(find(project)) == ["1"]  # Its branch is gone.
+
+    (project / ".git/refs/heads/agentos/1").write_text("0" * 40)
+    for found in (find(project), find(project, "1")):
+        ((item_id, reason),) = found.skipped
+        assert (item_id, reason.kind, reason.about) == ("1", ReasonKind.NEEDS_REVISION, "not green")
     assert ids(find(project, "1", fresh=True)) == ["1"]
 
     design(project, 1, more="Another text.")
@@ -162,7 +187,7 @@ def test_a_design_that_depends_on_open_work_is_left_alone_unless_that_runs_too(p
 
     assert ids(found) == ["4"]
     assert dict(found.skipped) == {
-        "1": Reason(ReasonKind.NOT_APPROVED),
+        "1": Reason(ReasonKind.NOT_APPROVED, further=ANSWER.format(1)),
         "2": Reason(ReasonKind.DEPENDENCY_OPEN, "1"),
         "3": Reason(ReasonKind.DEPENDENCY_OPEN, "2"),
         "6": Reason(ReasonKind.DEPENDENCY_OPEN, "5"),

@@ -1,0 +1,140 @@
+"""A person approves a document as it stands: checked, bound to its hash, with their name on it."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agentos.clock import stamp
+from agentos.documents.approval import (
+    ApprovalInfo,
+    Intact,
+    ReviewLogEntry,
+    former_approval,
+    stamp_approval,
+    verify_approval,
+)
+from agentos.documents.findings import Finding, errors
+from agentos.documents.unapproved import author_of, bare, read_unapproved
+from agentos.documents.verdict import Verdict
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
+from agentos.errors import AgentosError, UsageError
+from agentos.files import write_whole
+from agentos.git.command import Git
+from agentos.settings import Settings
+from agentos.sources import FolderSource, ItemKind, parse_source
+from agentos.workflows.document_paths import document_paths, lineage_dir
+from agentos.workflows.lineage import Lineage
+from agentos.workflows.registry import Workflow
+
+CheckText = Callable[[str], Sequence[Finding]]
+
+
+class CheckFailed(AgentosError):
+    """The document does not pass the mechanical check, so nobody can approve it."""
+
+    def __init__(self, shown: str, found: Sequence[Finding]) -> None:
+        self.found = tuple(found)
+        lines = "".join(f"\n  line {finding.line}: {finding.words()}" for finding in found)
+        super().__init__(f"{shown} does not pass the check, so it is not approved:{lines}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A document as it stands in its place."""
+
+    workflow: Workflow
+    item_id: str
+    path: Path
+    text: str
+    issue_hash: str
+    """Of the current text of what it is written from; what its last review says when that is not found."""
+
+    @property
+    def label(self) -> str:
+        return self.workflow.label_prefix + self.item_id
+
+    @property
+    def is_approved(self) -> bool:
+        found = verify_approval(self.text)
+        return isinstance(found, Intact) and found.approval.issue_hash == self.issue_hash
+
+
+def find_standing(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str) -> Standing | None:
+    """The item's document, None when there is none yet. Raises UsageError when it is no UTF-8 text."""
+    for path in document_paths(project_dir, settings, workflow.name, item_id):
+        if not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise UsageError(f"{path.relative_to(project_dir)} is not UTF-8 text.") from None
+        issue_hash = _source_hash(project_dir, settings, workflow, item_id) or _reviewed_for(text)
+        return Standing(workflow=workflow, item_id=item_id, path=path, text=text, issue_hash=issue_hash)
+    return None
+
+
+def _source_hash(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str) -> str:
+    kind = ItemKind.BRIEF if workflow.name == "issue" else ItemKind.ISSUE
+    spec = settings.sources.briefs if kind is ItemKind.BRIEF else settings.sources.issues
+    source = parse_source(spec, project_dir=project_dir, kind=kind)
+    if isinstance(source, FolderSource) and not source.directory.is_dir():
+        return ""
+    items = source.read().items if isinstance(source, FolderSource) else source.items()
+    return next((item.text_hash for item in items if item.id == item_id), "")
+
+
+def _reviewed_for(text: str) -> str:
+    approval, mark = former_approval(text), read_unapproved(text)
+    return approval.issue_hash if approval else mark.issue_hash if mark else ""
+
+
+def approve(project_dir: Path, settings: Settings, document: Standing, check: CheckText, now: datetime) -> str:
+    """Put the approval into the document, and return who gave it. Whoever calls this holds the item's claim.
+
+    Raises CheckFailed, with nothing changed. What an earlier run left unfinished of the item is dropped.
+    """
+    body = bare(document.text)
+    wrong = errors(tuple(check(body)))
+    if wrong:
+        raise CheckFailed(str(document.path.relative_to(project_dir)), wrong)
+    by = who(project_dir)
+    approved = stamp_approval(body, _approval(document, by, now))
+    history = Lineage(lineage_dir(project_dir, settings, document.label))
+    history.record("replaced", document.text)
+    history.record("answer", f"approve, by {by}\n")
+    history.record("final", approved)
+    write_whole(document.path, approved)
+    store_for(project_dir).remove(ItemRef(document.workflow.name, document.item_id))
+    return by
+
+
+def _approval(document: Standing, by: str, now: datetime) -> ApprovalInfo:
+    former = former_approval(document.text)
+    log = former.log if former else ()
+    number = max((entry.round for entry in log), default=0) + 1
+    entry = ReviewLogEntry(number, Verdict.APPROVE.value, by, "Approved as it stands.")
+    return ApprovalInfo(
+        approved_at=stamp(now),
+        drafter=author_of(document.text),
+        reviewer=by,
+        issue_hash=document.issue_hash,
+        log=(*log, entry),
+        person=by,
+    )
+
+
+def who(project_dir: Path) -> str:
+    """Whoever sits here: as git knows them, else by the name of their account."""
+    try:
+        name = Git(project_dir).run("config", "user.name", ok=(0, 1)).stdout.strip()
+    except AgentosError:
+        name = ""
+    try:
+        return name or getpass.getuser()
+    except (KeyError, OSError):
+        return "a person"

@@ -1,0 +1,125 @@
+"""Whether a document is due, and why: from what there is of it and what a user asked for. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from agentos.documents.approval import ApprovalInfo, Changed, Intact, verify_approval
+from agentos.documents.unapproved import Obstacle, Unapproved, is_a_persons, read_unapproved
+from agentos.sources.item import SourceItem
+from agentos.workflows.pending import Reason, ReasonKind, Wanted
+
+ISSUE: Final = "issue"
+LLD: Final = "LLD"
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """A document where its workflow writes it, or keeps it when it is done."""
+
+    shown: str
+    """Its path, for people."""
+    text: str
+
+    @property
+    def approval(self) -> ApprovalInfo | None:
+        """None as well when the document changed since."""
+        found = verify_approval(self.text)
+        return found.approval if isinstance(found, Intact) else None
+
+    @property
+    def mark(self) -> Unapproved | None:
+        return read_unapproved(self.text)
+
+    @property
+    def what_changed(self) -> str:
+        """Since its approval; empty when nothing did."""
+        found = verify_approval(self.text)
+        return found.what if isinstance(found, Changed) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One issue or brief, and what there is of its document."""
+
+    source: SourceItem
+    document_kind: str
+    label: str
+    documents: tuple[InPlace, ...] = ()
+    """The likeliest place first."""
+    is_unfinished: bool = False
+    """An earlier run left a checkpoint."""
+
+    @property
+    def approved_as_it_is(self) -> InPlace | None:
+        """The document that is approved for the source's current text."""
+        wanted = self.source.text_hash
+        return next((d for d in self.documents if d.approval and d.approval.issue_hash == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """To be worked on."""
+
+    reason: Reason
+    begins_with: str = ""
+    """The document's text, to be reviewed or revised as it stands; empty to write a new one."""
+
+
+def decide(case: Case, wanted: Wanted) -> Due | Reason:
+    """A reason is why it is not worked on. What a person wrote is replaced only when named with --fresh."""
+    if case.source.state == "closed":
+        return Reason(ReasonKind.CLOSED)
+    is_named = bool(wanted.patterns)
+    if is_named and wanted.is_fresh:
+        return Due(Reason(ReasonKind.NO_APPROVED_DOCUMENT, case.document_kind))
+    if wanted.begins_with_document and case.documents:
+        kind = ReasonKind.TO_BE_REVISED if wanted.wishes else ReasonKind.TO_BE_REVIEWED
+        return Due(Reason(kind, case.documents[0].shown), case.documents[0].text)
+    if (approved := case.approved_as_it_is) is not None:
+        if wanted.is_filing:
+            return Due(Reason(ReasonKind.NOT_FILED))
+        # Only a user who names it means what an earlier --fresh began, not what is left of it by chance.
+        is_meant = case.is_unfinished and is_named
+        return Due(Reason(ReasonKind.UNFINISHED)) if is_meant else Reason(ReasonKind.APPROVED, approved.shown)
+    if case.is_unfinished:
+        return Due(_unfinished(case))
+    return _without_approval(case, case.documents[0], wanted) if case.documents else Due(_none(case))
+
+
+def _none(case: Case) -> Reason:
+    return Reason(ReasonKind.NO_APPROVED_DOCUMENT, case.document_kind)
+
+
+def _unfinished(case: Case) -> Reason:
+    is_outdated = any(document.approval for document in case.documents)
+    if not is_outdated:
+        return Reason(ReasonKind.UNFINISHED)
+    return Reason(ReasonKind.SOURCE_CHANGED, case.document_kind, ReasonKind.UNFINISHED.value)
+
+
+def _without_approval(case: Case, document: InPlace, wanted: Wanted) -> Due | Reason:
+    """There is a document, and no approval of it for this source."""
+    mark = document.mark
+    is_about_this_source = mark is not None and mark.issue_hash == case.source.text_hash
+    if mark is not None and is_about_this_source and mark.obstacle is not Obstacle.REVIEWER:
+        answered = "the same command continues then" if mark.obstacle is Obstacle.QUESTIONS else ""
+        return Reason(ReasonKind.NEEDS_REVISION, mark.reason, answered)
+    if is_a_persons(document.text):
+        return _persons(case, document, wanted)
+    if mark is not None and is_about_this_source:
+        return Due(Reason(ReasonKind.REVIEW_FAILED), document.text)
+    return Due(
+        Reason(ReasonKind.SOURCE_CHANGED if document.approval else ReasonKind.SOURCE_ANSWERED, case.document_kind)
+    )
+
+
+def _persons(case: Case, document: InPlace, wanted: Wanted) -> Reason:
+    if case.document_kind == ISSUE and not wanted.is_filing:
+        return Reason(ReasonKind.EDITED_ISSUE, document.shown)
+    if document.approval is not None:
+        return Reason(ReasonKind.OUTDATED_BY_SOURCE, document.shown)
+    if document.what_changed:
+        return Reason(ReasonKind.EDITED_SINCE_APPROVAL, f"{document.shown} ({document.what_changed})")
+    return Reason(ReasonKind.WRITTEN_BY_HAND, document.shown)
