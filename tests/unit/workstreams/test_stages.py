@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentos.documents.approval import ApprovalInfo, stamp_approval
+from agentos.documents.unapproved import Obstacle, Unapproved, stamp_unapproved
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import input_hash
@@ -139,7 +140,8 @@ def test_a_branch_of_an_implemented_or_approved_design_is_no_obstacle_to_the_oth
 
 def test_a_design_that_is_not_the_workstreams_own_is_not_replaced_unasked(project: Path) -> None:
     path = write_design(project, stream(), is_current=False)
-    edited, by_hand, unready = path.read_text() + "\nMore.\n", "# Mine\n", "# 1 - X\n\n* **Status:** Needs revision\n"
+    edited, by_hand = path.read_text() + "\nMore.\n", "# Mine\n\n* **Status:** Needs revision\n"
+    unready = stamp_unapproved("# 1 - X\n", Unapproved("h", Obstacle.FINDINGS, "No."), [])
     for text, replaces in ((path.read_text(), False), (edited, False), (by_hand, False), (unready, True)):
         path.write_text(text)
         for route in (ANALYZE, EXECUTE):
