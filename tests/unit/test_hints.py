@@ -29,6 +29,8 @@ A_COMMAND = re.compile(
 SPOKEN_OF = {
     # Names of commands in a sentence, with no arguments to get wrong.
     "`agentos review`",
+    "`agentos run`",
+    "`agentos runs result`",
     "`agentos ws resume`",
     "`git worktree lock`",
 }
