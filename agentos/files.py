@@ -63,6 +63,13 @@ def remove_all(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
+def remove_empty(directory: Path, levels: int = 3) -> None:
+    """The folder, and those around it, as far as nothing is in them."""
+    with contextlib.suppress(OSError):
+        for folder in (directory, *directory.parents[: levels - 1]):
+            folder.rmdir()
+
+
 def sync_dir(directory: Path) -> None:
     """Make names in a folder durable. Where a folder cannot be opened, a rename is as durable as it gets."""
     with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,14 +23,14 @@ from agentos.engine.done_notes import Done, DoneNotes, StillDone, always
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import LeaseServer, RunControl
-from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
+from agentos.engine.limits import MEMORY_LIMIT_VARIABLE, memory_limit
 from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan, item_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
-from agentos.errors import AgentosError, ExitCode, UsageError
+from agentos.errors import AgentosError, ExitCode
 from agentos.events import Listener, PreflightDone, Stamped, Warned
-from agentos.files import remove_all
+from agentos.files import remove_all, remove_empty
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
@@ -129,14 +130,14 @@ class Launcher:
     def run(self) -> RunResult:
         """Raises UsageError before anything starts, AgentosError when the run cannot keep its records."""
         request = self._request
-        _check_memory_limit(request.environment)
+        memory_limit(request.environment.get(MEMORY_LIMIT_VARIABLE, ""))
         with ExitStack() as cleanup:
             cleanup.enter_context(signals_handled(_interrupt))
             keys = _Keys(request)
             urls, endpoint_warnings = _usable_urls(request, keys.providers)
+            run_dir = _make_run_dir(cleanup, _taken(request), is_used=lambda: self._has_begun)
             loop = Loop()
             cleanup.callback(loop.close)
-            run_dir = _make_run_dir(cleanup, _taken(request), is_used=lambda: self._has_begun)
             self.run_id = run_dir.name
             output = RunOutput(
                 loop,
@@ -148,6 +149,7 @@ class Launcher:
             )
             with _records_kept():
                 claims = cleanup.enter_context(Claims.of_project(request.project_dir))
+                cleanup.callback(self._discard_unless_begun, claims)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
             setup = _worker_setup(request, run_dir.name, urls, keys)
@@ -206,6 +208,10 @@ class Launcher:
             output.close(is_stopping=run.is_stopping)
             self._run = None
 
+    def _discard_unless_begun(self, claims: Claims) -> None:
+        if not self._has_begun:
+            claims.discard()
+
     def _stop_because_closed(self) -> None:
         if self._run is not None:
             self._run.request_stop("output closed")
@@ -237,12 +243,6 @@ def _results_reporter(request: RunRequest, run_dir: Path, output: RunOutput) -> 
     return ResultsReporter(run_dir, target, order, is_ordered=request.results_in_order)
 
 
-def _check_memory_limit(environment: Mapping[str, str]) -> None:
-    limit = environment.get(MEMORY_LIMIT_VARIABLE, "")
-    if limit and not (limit.isdecimal() and int(limit) > 0):
-        raise UsageError(f"{MEMORY_LIMIT_VARIABLE}={limit!r}: expected a number of megabytes, like 2000.")
-
-
 def _interrupt(_number: int) -> NoReturn:
     """Until the run itself listens, every stop signal is a Ctrl+C: what there is so far is undone."""
     raise KeyboardInterrupt
@@ -271,6 +271,8 @@ def _records_kept() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise  # Of no folder: the command says what to do.
         raise AgentosError(
             f"Cannot keep records in {error.filename}: {error.strerror}. Set AGENTOS_HOME to a writable folder."
         ) from None
@@ -328,6 +330,7 @@ def _patience(max_wait_seconds: float | None) -> Patience | None:
 def _remove_unless(is_used: Callable[[], bool], run_dir: Path) -> None:
     if not is_used():
         shutil.rmtree(run_dir, ignore_errors=True)
+        remove_empty(run_dir.parent)
 
 
 def _without_limit(credentials: CredentialSet, environ: Mapping[str, str]) -> CredentialSet:

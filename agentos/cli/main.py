@@ -40,6 +40,9 @@ COMMANDS = {
 """Every command with its help. The module of the same name has the rest, and loads only when it is used."""
 
 
+_LONGEST_ERROR = 2_000
+
+
 def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> CommandParser:
     """The parser, complete for the wanted commands; the others are there in name only."""
     parser = CommandParser(
@@ -145,20 +148,41 @@ def guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         code = int(ExitCode.ITEM_FAILED)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        text, code = _about_the_machine(error)
+        if not text:
             raise
-        where = f" {error.filename}" if error.filename else ""
-        _complain(f"agentos: error: cannot write{where}: {error.strerror}\n")
-        code = int(ExitCode.ITEM_FAILED)
+        _complain(f"agentos: error: {text}\n")
     _drop_unwritten_output()
     return code
+
+
+def _about_the_machine(error: OSError) -> tuple[str, int]:
+    """What is wrong where the command runs, and its exit code; empty when the error may well be a bug."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" {error.filename}" if error.filename else ""
+        return f"cannot write{where}: {error.strerror}", ExitCode.ITEM_FAILED
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too few open files are allowed. Raise the limit (ulimit -n 1024) and try again", ExitCode.USAGE
+    if error.errno == errno.ENOENT and not _is_somewhere():
+        return "the current folder no longer exists. Change to another one and try again", ExitCode.USAGE
+    return "", 0
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  Path.cwd does the same, and says no more.
+    except OSError:
+        return False
+    return True
 
 
 def _exit_code(command: Callable[[], int]) -> int:
     try:
         code = int(command())
     except AgentosError as error:
-        _complain(f"agentos: error: {error}\n")
+        from agentos.text.words import one_line  # noqa: PLC0415  Only an error needs it.
+
+        _complain(f"agentos: error: {one_line(str(error), longest=_LONGEST_ERROR)}\n")
         return int(error.exit_code)
     except KeyboardInterrupt:
         _complain("\n")

@@ -9,9 +9,11 @@ import os
 import struct
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from agentos.files import remove_empty
 from agentos.paths import checkpoints_dir
 
 # Open-file-description locks follow the descriptor into workers: an item stays claimed until its worker is gone too,
@@ -24,8 +26,9 @@ class Claims:
     """One lock file per project; each item is one byte of it."""
 
     def __init__(self, lock_path: Path) -> None:
-        lock_path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._path = lock_path
+        self._is_ours = not lock_path.exists()
+        self._fd = self._open()
 
     @classmethod
     def of_project(cls, project_dir: Path) -> Claims:
@@ -37,16 +40,25 @@ class Claims:
 
     def take(self, name: str) -> bool:
         """False when another run, or a worker of a run that just died, holds it."""
-        try:
-            self._lock(fcntl.F_WRLCK, name)
-        except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                return False
-            raise
-        return True
+        is_taken = self._lock(fcntl.F_WRLCK, _place_of(name), 1)
+        if is_taken and not os.fstat(self._fd).st_nlink:
+            # `discard` came before our first lock: others use a new file by now.
+            fresh = self._open()
+            os.dup2(fresh, self._fd, inheritable=False)
+            os.close(fresh)
+            return self.take(name)
+        return is_taken
+
+    def discard(self) -> None:
+        """Nothing was claimed for long: leave no file behind that was not there before, unless somebody uses it."""
+        if self._is_ours and self._lock(fcntl.F_WRLCK, 0, 0):
+            with suppress(OSError):
+                self._path.unlink()
+                remove_empty(self._path.parent)
+            self._lock(fcntl.F_UNLCK, 0, 0)
 
     def give_back(self, name: str) -> None:
-        self._lock(fcntl.F_UNLCK, name)
+        self._lock(fcntl.F_UNLCK, _place_of(name), 1)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -59,9 +71,23 @@ class Claims:
     ) -> None:
         self.close()
 
-    def _lock(self, kind: int, name: str) -> None:
-        start = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
-        fcntl.fcntl(self._fd, _SET_LOCK, _FLOCK_STRUCT.pack(kind, os.SEEK_SET, start, 1, 0))
+    def _open(self) -> int:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _lock(self, kind: int, start: int, length: int) -> bool:
+        """A length of 0 is everything."""
+        try:
+            fcntl.fcntl(self._fd, _SET_LOCK, _FLOCK_STRUCT.pack(kind, os.SEEK_SET, start, length, 0))
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+
+def _place_of(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
 
 
 def claim_name(workflow: str, item_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from agentos.text.suggestions import did_you_mean
 
 _ITEM_KEYS = ("id", "input", "priority", "depends_on", "config", "context", "env")
 _COORDINATOR = "COORDINATOR"
+_MOST_OF_A_CIRCLE = 10
 _MOST_LEVELS = 200
 """How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
 
@@ -92,7 +94,7 @@ def parse_items(lines: Iterable[str], source: str) -> list[Item]:
 
 def _parse_item(line: str, where: str) -> Item:
     try:
-        data = json.loads(line, object_pairs_hook=_object)
+        data = json.loads(line, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         # A ValueError that is no JSONDecodeError: a number with more digits than Python converts.
         raise UsageError(f"{where}: not valid JSON ({error}). Each line is one object with an id.") from None
@@ -133,6 +135,16 @@ def _environment(values: dict[str, Any], where: str) -> dict[str, str]:
 def _options(data: dict[str, Any], where: str) -> dict[str, Any]:
     given = {name: _expect(data[name], dict, name, where) for name in ("config", "context") if name in data}
     return {name: value for name, value in given.items() if value}
+
+
+def _no_number(text: str) -> float:
+    """Python reads and writes them, but they are not JSON: no other program could read the item."""
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -268,12 +280,21 @@ def _refuse_cycles(depends_on: Mapping[str, tuple[str, ...]]) -> None:
                 on_trail.discard(item_id)
                 done.add(item_id)
             elif following in on_trail:
-                cycle = " -> ".join([*trail[trail.index(following) :], following])
+                circle = _shown_circle([*trail[trail.index(following) :], following])
                 raise UsageError(
-                    f"Items depend on each other in a circle: {cycle}. Remove one of these dependencies."
+                    f"Items depend on each other in a circle: {circle}. Remove one of these dependencies."
                 )
             else:
                 stack.append((following, iter(depends_on[following])))
+
+
+def _shown_circle(item_ids: Sequence[str]) -> str:
+    """Both ends of a long one: where to begin looking, and what closes it."""
+    left_out = len(item_ids) - _MOST_OF_A_CIRCLE
+    if left_out <= 1:
+        return " -> ".join(item_ids)
+    half = _MOST_OF_A_CIRCLE // 2
+    return " -> ".join([*item_ids[:half], f"({left_out:,} more)", *item_ids[-half:]])
 
 
 def unknown_input(plan: Plan, input_keys: Sequence[str] | None) -> str:

@@ -21,7 +21,7 @@ from agentos.engine.checkpoints import store_at
 from agentos.engine.checkpoints.opening import open_item
 from agentos.engine.checkpoints.protocol import CheckpointUnwritable, ItemCheckpoint, ItemRef
 from agentos.engine.documents import ItemDocuments
-from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
+from agentos.engine.limits import MEMORY_LIMIT_VARIABLE, memory_limit
 from agentos.engine.messages import (
     CustomData,
     DocumentNamed,
@@ -50,6 +50,7 @@ from agentos.keys.leases import LeaseGranted, LeaseRefused
 from agentos.keys.redaction import Redactor
 from agentos.outcomes import AWAITING_REVIEW, COMPLETED
 from agentos.processes import host
+from agentos.processes.zombies import ZombieCollector
 
 if TYPE_CHECKING:
     from agentos.engine.graph import Execution, RunOptions
@@ -123,6 +124,7 @@ class Channel:
 
     def _listen(self) -> None:
         beat = self._start.heartbeat_seconds
+        zombies = ZombieCollector()
         self._socket.settimeout(None)
         while True:
             try:
@@ -132,6 +134,7 @@ class Channel:
             if data is None:
                 with suppress(OSError):
                     self.send(Heartbeat())
+                zombies.collect()
                 continue
             if not data:
                 _end_group()
@@ -244,9 +247,9 @@ def _prepare_process(start: StartItem) -> None:
     os.environ["AGENTOS_WORKFLOW_DB"] = start.checkpoint_address
     os.environ[ITEM_VARIABLE] = start.item_id
     os.chdir(start.work_dir)
-    memory_limit = os.environ.get(MEMORY_LIMIT_VARIABLE)
-    if memory_limit:
-        host.limit_memory(int(memory_limit))
+    limit = memory_limit(os.environ.get(MEMORY_LIMIT_VARIABLE, ""))
+    if limit is not None:
+        host.limit_memory(limit)
 
 
 def _serve(

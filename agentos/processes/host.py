@@ -65,7 +65,19 @@ def limit_memory(megabytes: int) -> None:
     import resource  # noqa: PLC0415  Unix only.
 
     size = megabytes * 1024 * 1024
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY:
+        size = min(size, most)  # Whoever started us allows no more.
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def memory_megabytes() -> int:
+    """The address space that this process has, which is what `limit_memory` limits; 0 where nobody says."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") // (1024 * 1024)
 
 
 def children_of(parent: int) -> list[int]:
@@ -109,6 +121,12 @@ def is_suspended(pid: int) -> bool:
     """Stopped by a signal (SIGSTOP, Ctrl+Z, a debugger): silent, but not wedged."""
     fields = stat_fields(pid)
     return bool(fields) and fields[0] in ("T", "t")
+
+
+def has_ended(pid: int) -> bool:
+    """Ended, and its parent has not asked yet how."""
+    fields = stat_fields(pid)
+    return bool(fields) and fields[0] == "Z"
 
 
 def is_runnable(pid: int) -> bool:

@@ -86,12 +86,11 @@ class Run:
 def create_run_dir(now: datetime) -> Path:
     """Make the folder of a run that starts now: named by the UTC time, for its owner alone, never one twice."""
     parent = runs_dir()
-    parent.mkdir(parents=True, exist_ok=True)
     instant = now.astimezone(UTC)
     while True:
         run_dir = parent / instant.strftime(_RUN_ID_FORMAT)
         try:
-            run_dir.mkdir(mode=0o700)
+            run_dir.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             # Another run took this very instant: the next microsecond is as good.
             instant += timedelta(microseconds=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ class AuditReporter:
         event = stamped.event
         if isinstance(event, OutputProduced | ResultProduced):
             return
+        if not self._run_file.is_in_place:
+            raise OSError(errno.ESTALE, f"somebody removed or replaced {AUDIT_NAME} while it was written")
         line = record_line(stamped)
         self._run_file.append(line)
         item_id = getattr(event, "item_id", None)

@@ -13,8 +13,20 @@ class AppendFile:
     """An open file that takes whole lines. They are with the operating system when `append` returns."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, _FLAGS, 0o600)
+        status = os.fstat(self._descriptor)
+        self._identity = status.st_dev, status.st_ino
         self._is_torn = False
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether what is written can be found under the file's name: nobody has removed or replaced it."""
+        try:
+            status = os.stat(self._path)  # noqa: PTH116  Once per record.
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
 
     def append(self, lines: bytes) -> None:
         """One write; more only after a short one. Raises OSError when the file cannot take it."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import textwrap
+from pathlib import Path
 
 import pytest
 from harness import Finished, Sandbox
@@ -15,10 +18,12 @@ def refused(sandbox: Sandbox, done: Finished) -> str:
     """Check that it was refused in good form; the message."""
     assert done.code == 2, done
     assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+    if not done.stderr.startswith("usage: "):
+        [line] = done.stderr.splitlines()
+        assert line.startswith("agentos: error: ")
     assert sandbox.notes() == []
-    assert sandbox.run_dirs() == []
-    assert sandbox.databases() == []
+    assert not sandbox.home.exists()
     assert sorted(path.name for path in sandbox.project.iterdir()) == ["graphs"]
     return done.stderr
 
@@ -119,6 +124,7 @@ GRAPHS = {
     "module with a syntax error": ("bad_syntax.py:graph", ["SyntaxError", "bad_syntax.py"]),
     "module that needs another": ("needs_other.py:graph", ["ModuleNotFoundError", "no_such_library"]),
     "module that exits": ("exits.py:graph", ["SystemExit"]),
+    "module that fails in colour": ("red.py:graph", ["ValueError: red in two lines", "graphs/red.py, line 1"]),
     "module that dies": ("dies.py:graph", ["died"]),
 }
 
@@ -145,6 +151,7 @@ SOURCES = {
     "bad_syntax.py": "graph = (",
     "needs_other.py": "import no_such_library",
     "exits.py": "raise SystemExit(0)",
+    "red.py": "raise ValueError('\\x1b[31mred\\nin two lines')",
     "dies.py": "import os; os.kill(os.getpid(), 9)",
 }
 
@@ -181,9 +188,26 @@ def test_more_than_ten_at_once_is_capped_with_a_warning(sandbox: Sandbox) -> Non
     assert "--parallel 50" in done.stderr
 
 
-def test_a_memory_limit_that_is_no_number_is_refused(sandbox: Sandbox) -> None:
+def test_a_memory_limit_that_is_no_number_or_too_low_is_refused_and_the_least_that_it_names_is_enough(
+    sandbox: Sandbox,
+) -> None:
     sandbox.write_items({"id": "a"})
 
     message = refused(sandbox, sandbox.run(env={"AGENTOS_MEMORY_LIMIT_MB": "lots"}))
-
     assert "AGENTOS_MEMORY_LIMIT_MB='lots'" in message
+
+    message = refused(sandbox, sandbox.run(env={"AGENTOS_MEMORY_LIMIT_MB": "20"}))
+    least = re.search(r"AGENTOS_MEMORY_LIMIT_MB=20: too little .* needs at least (\d+)", message)
+    assert least, message
+    assert sandbox.run(env={"AGENTOS_MEMORY_LIMIT_MB": least[1]}).code == 0
+
+
+def test_a_machine_that_gives_too_little_is_said_in_one_line(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"})
+    few_files = f"ulimit -n 14; exec agentos {shlex.join(sandbox.arguments())}"
+    message = refused(sandbox, sandbox.start_command("-c", few_files, program=Path("/bin/sh")).wait())
+    assert "ulimit -n 1024" in message
+
+    gone = f"mkdir gone; cd gone; rmdir ../gone; exec agentos {shlex.join(sandbox.arguments())}"
+    message = refused(sandbox, sandbox.start_command("-c", gone, program=Path("/bin/sh")).wait())
+    assert "the current folder no longer exists" in message

@@ -146,6 +146,27 @@ def test_a_graph_module_that_is_slow_to_leave_does_not_make_a_stop_longer(sandbo
     nothing_left(sandbox)
 
 
+def test_a_suspended_fork_server_dies_with_its_killed_coordinator_and_so_do_children_of_a_module_that_still_loads(
+    sandbox: Sandbox,
+) -> None:
+    loading = sandbox.project / "graphs" / "starts_and_hangs.py"
+    loading.write_text(
+        "import subprocess, sys, time\n"
+        "from journal import note\n"
+        "code = 'import time; time.sleep(36_000)'\n"
+        "note(f'child {subprocess.Popen([sys.executable, \"-c\", code], start_new_session=True).pid}')\n"
+        "time.sleep(36_000)\n"
+    )
+    started = start_mischief(sandbox, "leaves-daemon", waiting=0)
+    os.kill(started.fork_server(), signal.SIGSTOP)
+    hanging = sandbox.start(graph="starts_and_hangs")
+    eventually(lambda: len(children_started(sandbox)) >= 2, "a child of the module")
+    for run in (started, hanging):
+        run.kill()
+        run.process.wait()
+    nothing_left(sandbox)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_sigterm_and_sighup_stop_like_ctrl_c(sandbox: Sandbox, number: signal.Signals) -> None:
     deeds = ("sleeps", "leaves-daemon")

@@ -37,15 +37,15 @@ class LoadFailure:
     """The graph could not be loaded; nothing was started."""
 
     message: str
-    traceback: str = ""
+    place: str = ""
+    """The line of the user's own code that it happened at, if that is known."""
     is_usage: bool = True
     """The message says all there is to say."""
 
     def error(self) -> UsageError:
         if self.is_usage:
             return UsageError(self.message)
-        last_lines = "\n".join(self.traceback.strip().splitlines()[-8:])
-        return UsageError(f"The graph cannot be loaded: {self.message}\n{last_lines}")
+        return UsageError(f"The graph cannot be loaded: {self.message}{f' ({self.place})' if self.place else ''}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,3 +146,31 @@ def test_a_run_waits_for_the_last_worker_of_a_dead_one(lock_path: Path) -> None:
         assert holder.stdin is not None
         holder.stdin.close()
         assert take_claims(claims, {"a": "w/a"}, lambda: others, patience_seconds=30) == {}
+
+
+def test_a_lock_file_that_was_not_there_before_can_be_discarded_with_its_empty_folders(tmp_path: Path) -> None:
+    with Claims(tmp_path / "home" / "checkpoints" / "project" / "claims.lock") as claims:
+        assert claims.take("a")
+        claims.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_file_that_another_uses_is_not_discarded(lock_path: Path) -> None:
+    with Claims(lock_path) as made, Claims(lock_path) as other:
+        other.take("b")
+        made.discard()
+        assert lock_path.exists()
+        other.give_back("b")
+        other.discard()  # It was there before.
+        assert lock_path.exists()
+
+
+def test_who_opened_a_lock_file_before_it_was_discarded_claims_in_the_next_one(lock_path: Path) -> None:
+    with Claims(lock_path) as made, Claims(lock_path) as late:
+        number = late.fileno()
+        made.discard()
+        assert late.take("a")
+        assert late.fileno() == number  # Workers inherit it by that number.
+        with Claims(lock_path) as newest:
+            assert not newest.take("a")
+            assert newest.take("b")

@@ -79,6 +79,9 @@ def test_duplicates_with_different_content_are_refused_with_both_lines(
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
         ('{"id": "a", "priority": ' + "1" * 5_000 + "}", "not valid JSON"),
+        ('{"id": "a", "input": {"x": NaN}}', "NaN is not a number in JSON"),
+        ('{"id": "a", "input": {"x": [-Infinity]}}', "-Infinity is not a number in JSON"),
+        ('{"id": "a", "input": {"x": 1e999}}', "1e999 is not a number in JSON"),
         ("[1, 2]", "expected an object .* got a list"),
         ("null", "expected an object .* got null"),
         ('"a"', "expected an object .* got a string"),
@@ -225,6 +228,15 @@ def test_a_dependency_outside_the_run_is_taken_as_done() -> None:
     plan = make_plan([Item(id="b", depends_on=("a",)), Item(id="c", depends_on=("b", "a"))])
     assert plan.depends_on == {"b": (), "c": ("b",)}
     assert ids(plan.items) == ["b", "c"]
+
+
+def test_of_a_long_cycle_both_ends_are_named() -> None:
+    names = [f"i{number}" for number in range(3_000)]
+    items = [Item(id=a, depends_on=(b,)) for a, b in zip(names, [*names[1:], "i0"], strict=True)]
+    with pytest.raises(UsageError) as caught:
+        make_plan(items)
+    shown = "i0 -> i1 -> i2 -> i3 -> i4 -> (2,991 more) -> i2996 -> i2997 -> i2998 -> i2999 -> i0"
+    assert f"in a circle: {shown}." in str(caught.value)
 
 
 @pytest.mark.parametrize(

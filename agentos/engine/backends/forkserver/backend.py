@@ -16,8 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentos.engine.backends.forkserver import server as forkserver
+from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
 from agentos.engine.backends.output_lines import OutputLines
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
+from agentos.engine.limits import MEMORY_LIMIT_VARIABLE, memory_limit
 from agentos.engine.loop import READ, WRITE, Loop, Timer
 from agentos.engine.messages import (
     DownMessage,
@@ -35,7 +37,6 @@ from agentos.engine.stopping import GRACE
 from agentos.keys.redaction import Redactor, redact_record
 from agentos.processes import host
 
-RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
 _servers: set[int] = set()
 """Fork servers of this program's runs: it may have several at once, each on a thread of its own."""
 _PROMPT_SECONDS = 0.2
@@ -93,10 +94,12 @@ class ForkServerBackend:
         self._redactor = redactor
         self._environment = dict(setup.environment) | {RUN_ID_VARIABLE: setup.run_id}
         self._settings = {
+            "run_id": setup.run_id,
             "graph": setup.graph,
             "search_dir": str(setup.search_dir),
             "fork": fork,
             "coordinator_pid": os.getpid(),
+            "memory_limit": memory_limit(setup.environment.get(MEMORY_LIMIT_VARIABLE, "")),
             "extension": setup.extension,
             "extension_options": dict(setup.extension_options),
         }

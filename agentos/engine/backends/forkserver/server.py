@@ -28,6 +28,8 @@ from agentos.engine.backends.forkserver.leftovers import (
     new_descriptors,
     reseed_random_generators,
 )
+from agentos.engine.backends.forkserver.loading_guard import LoadingGuard
+from agentos.engine.limits import refuse_too_little
 from agentos.engine.stopping import EXITING_SECONDS, GRACE
 from agentos.engine.worker_extension import NoExtension, WorkerExtension, extension_named
 from agentos.errors import UsageError
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
 SPAWN_FLAG = "--worker"
 _MOST_MESSAGE_CHARACTERS = 2_000
-_MOST_TRACE_CHARACTERS = 10_000
 
 
 def main(arguments: list[str]) -> None:
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != settings["coordinator_pid"]:
         return
     host.adopt_orphans()
-    ForkServer(control, settings).run()
+    ForkServer(control, settings, LoadingGuard(settings["run_id"], control)).run()
     _leave()
 
 
@@ -88,7 +89,8 @@ def _spawned_worker(control_fd: int, claims_fd: int, settings: dict[str, Any]) -
 class ForkServer:
     """Requests come over one SEQPACKET socket, descriptors with them; facts go back the same way."""
 
-    def __init__(self, control: socket.socket, settings: dict[str, Any]) -> None:
+    def __init__(self, control: socket.socket, settings: dict[str, Any], guard: LoadingGuard) -> None:
+        self._guard = guard
         self._control = control
         self._settings = settings
         self._workers: dict[int, str] = {}
@@ -101,6 +103,7 @@ class ForkServer:
     def run(self) -> None:
         if not self._preload():
             return
+        self._guard.stand_down()
         self._not_orphans.update(host.children_of(os.getpid()))
         os.set_blocking(self._child_signal_read, False)
         os.set_blocking(self._child_signal_write, False)
@@ -108,8 +111,9 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # Whoever started us, or the graph's module, may have blocked it, and what workers stop by.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        # From here on the socket tells us of the coordinator's death, and we have workers to end before our own.
-        host.die_with_parent(0)
+        # From here on the socket tells us of the coordinator's death, and we have workers to end before our own. If
+        # somebody has suspended us, that wakes us up.
+        host.die_with_parent(signal.SIGCONT)
         if os.getppid() != self._settings["coordinator_pid"]:
             return
         with selectors.DefaultSelector() as selector:
@@ -142,6 +146,7 @@ class ForkServer:
             self._graph = _loader(self._settings)
             loaded = frozenset(sys.modules)
             keys = graph.input_keys(self._graph.graph) if self._graph.graph else None
+            refuse_too_little(self._settings["memory_limit"], host.memory_megabytes())
         except BaseException as error:
             self._send("failed", is_usage=isinstance(error, UsageError), **_words(error))
             return False
@@ -331,11 +336,20 @@ class ForkServer:
 def _words(error: BaseException) -> dict[str, str]:
     """What a packet can carry, even of an error that cannot be shown."""
     try:
-        text, trace = str(error), traceback.format_exc()
+        text = str(error)
     except BaseException:
-        text, trace = "(its text cannot be shown)", "".join(traceback.format_tb(error.__traceback__))
+        text = "(its text cannot be shown)"
     message = text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
-    return {"message": message[:_MOST_MESSAGE_CHARACTERS], "traceback": trace[-_MOST_TRACE_CHARACTERS:]}
+    return {"message": message[:_MOST_MESSAGE_CHARACTERS], "place": _place_of(error)[:_MOST_MESSAGE_CHARACTERS]}
+
+
+def _place_of(error: BaseException) -> str:
+    """The last line of the user's own code on the way to the error: not of a library, the import system or ours."""
+    ours = str(Path(__file__).parents[3])
+    foreign = ("<frozen", ours, *(str(Path(each).resolve()) for each in (sys.prefix, sys.base_prefix)))
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(foreign)]
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
 
 
 def _has_ended(pid: int) -> bool:
