@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import Any
 
 from harness import STOP_DEADLINE_SECONDS, Sandbox, eventually, of_type
 
-NOBODYS_LEASE = ["LeaseReturn", {"fence": 77, "evidence": ["Abandoned", {}]}]
-NO_CALL = ["LeaseAsk", {"ticket": 1, "ask": ["Ask", _ask := {"provider": "google", "model": "m"}]}]
-_ask |= {"estimated_tokens": -1, "estimated_cost_usd": None}
-NO_FILE = [
-    "ItemDone",
-    {"outcome": "completed", "reason": "", "finished": [], "outputs": ["a\0b"], "is_parked": False},
-]
+from agentos.engine.messages import ItemDone, Proceed, encode
+from agentos.keys.leases import Ask, LeaseAsk, LeaseReturn
+from agentos.providers.evidence import Abandoned
+
+NOBODYS_LEASE = LeaseReturn(fence=77, evidence=Abandoned())
+NO_CALL = LeaseAsk(ticket=1, ask=Ask(provider="google", model="m", estimated_tokens=-1))
+NO_FILE = ItemDone(outcome="completed", reason="", finished=[], outputs=["a\0b"])
 
 
 def item(item_id: str, **values: Any) -> dict[str, Any]:
-    if "says" in values and not isinstance(values["says"], str):
-        values["says"] = json.dumps(values["says"])
+    if not isinstance(values.get("says", ""), str):
+        values["says"] = encode(values["says"]).decode().strip()
     return {"id": item_id, "input": values}
 
 
@@ -31,7 +30,7 @@ def test_what_an_item_says_and_writes_can_end_that_item_alone(sandbox: Sandbox) 
         item("first", writes="docs/same.md"),
         item("second", writes="docs/../docs/same.md"),
         item("noise", says="nothing that anybody understands", waits=True),
-        item("orders", says=["Proceed", {}], waits=True),
+        item("orders", says=Proceed(), waits=True),
         item("forged-end", says=NO_FILE, leaves=True),
         item("no-call", says=NO_CALL, waits=True),
         item("nobodys-lease", says=NOBODYS_LEASE),
