@@ -20,6 +20,7 @@ from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
 from agentos.llm.errors import require_sdk
+from agentos.llm.model_names import misspelling_words
 from agentos.llm.types import ModelName
 from agentos.paths import home_dir
 from agentos.processes import host
@@ -245,7 +246,7 @@ def _models(models: Models) -> Iterator[Finding]:
                 yield Finding("models", "error", f"{words}: {error}", install_line(providers()[name.provider].extra))
                 continue
         if price is None:
-            fix = "Check its name. Without a price, costs are not counted."
+            fix = misspelling_words(model) or "Check its name. Without a price, costs are not counted."
             yield Finding("models", "warning", f"{words}; no price is known for it", fix)
         else:
             yield Finding("models", "ok", f"{words}; {_price_words(name)}")

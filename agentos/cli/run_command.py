@@ -146,6 +146,12 @@ def preview(work: Work) -> int:
     )
 
 
+def _misspellings(models: Sequence[str]) -> list[str]:
+    from agentos.llm.model_names import misspelling_words  # noqa: PLC0415  Loads the list of prices.
+
+    return [words for model in models if (words := misspelling_words(model))]
+
+
 def _look_ahead(work: Work) -> Preflight:
     count = len(work.plan.items)
     return look_ahead(work.workflow, work.settings, work.project_dir, environment(), count=count)
@@ -159,6 +165,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     skipped = _skipped_lines(work)
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
     environ = {**work.environment_defaults, **environment(), **recorded, **work.environment}
+    found = _look_ahead(work).found
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
     request = replace(
         request,
@@ -171,8 +178,8 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         budget_usd=arguments.budget,
         max_wait_seconds=arguments.max_wait,
         resume_command=resume_template(arguments, verb=work.resume_verb),
-        preflight=_look_ahead(work).found,
-        warnings=[*work.all_warnings, *skipped],
+        preflight=found,
+        warnings=[*work.all_warnings, *_misspellings(found.models), *skipped],
         is_json=arguments.json,
         batch=work.batch,
     )

@@ -124,7 +124,7 @@ def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> 
 
 def _refusal(attempted: Attempted) -> str:
     match attempted.evidence:
-        case RequestFailed(status=int() as status):
+        case RequestFailed(status=int() as status) | NotServed(status=int() as status):
             return attempted.detail or f"status {status}"
         case _:
             return ""

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 _MOST = 3
 
 
-def nearest(name: str, known: Iterable[str], most: int = _MOST) -> list[str]:
-    """The known names that are most like this one, the likeliest first; case does not count."""
+def nearest(name: str, known: Iterable[str], most: int = _MOST, likeness: float = 0.6) -> list[str]:
+    """The known names that are most like this one, the likeliest first; case does not count. 1 is the same name."""
     by_folded = {each.casefold(): each for each in known}
-    found = difflib.get_close_matches(name.casefold(), by_folded, n=most, cutoff=0.6)
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=most, cutoff=likeness)
     return [by_folded[each] for each in found]
 
 

@@ -77,15 +77,20 @@ def test_a_misspelled_provider_and_a_missing_sdk_are_found_before_the_start(back
 
 
 def test_the_expected_cost_comes_from_past_runs_with_the_same_models(backlog: Backlog) -> None:
-    backlog.add_issues(1, 2)
+    backlog.add_issues(1, 2, 3)
     with serving(Author()) as server:
         backlog.use_keys(2, server)
         before = backlog.lld("1", "--dry-run", *LIVE)
         assert backlog.lld("1", *OFFLINE, "--fresh").code == 0
         first = backlog.lld("1", *LIVE, "--fresh")
-    after = backlog.lld("2", "--dry-run", *LIVE)
-    found = json.loads(backlog.lld("2", "--dry-run", "--json", *LIVE).stdout)["preflight"]
+        mistyped = backlog.lld("2", "--drafter", "google:gemini-2.5-flsh", "--reviewer", MODEL, "--fresh")
+    after = backlog.lld("3", "--dry-run", *LIVE)
+    found = json.loads(backlog.lld("3", "--dry-run", "--json", *LIVE).stdout)["preflight"]
 
+    assert "Warning: google:gemini-2.5-flsh is in no list of prices. Did you mean google:gemini-2.5-flash?" in (
+        mistyped.stdout
+    )
+    assert "in no list of prices" not in first.stdout
     unknown = f"Models: {MODEL}. Keys: k1, k2. Expected cost: unknown, no past run tells."
     assert unknown in before.lines
     assert (first.code, f"[COORDINATOR] {unknown}" in first.lines) == (0, True), first.stdout + first.stderr
