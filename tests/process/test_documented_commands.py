@@ -18,8 +18,8 @@ GUIDES = ("docs/howto/tuning.md", "docs/howto/troubleshooting.md", "docs/howto/b
 OURS = ("agentos", "lld-workflow", "issue-workflow")
 # What is not ours to run here: it installs, or takes minutes, or is the reader's own folder.
 OTHERS = ("make", "pip", "pipx", "uv", "python3", "cd")
-# Minutes of tests for each item: what they would do is enough.
-LONG = ("implement", "pipeline")
+# No minutes of tests, and no call to a provider: what they would do is enough.
+CUT_SHORT = {"implement": ["--dry-run"], "pipeline": ["--dry-run"], "doctor": ["--no-calls", "--no-suite"]}
 GRAPH = """
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
@@ -57,11 +57,11 @@ def prepare(backlog: Backlog) -> None:
 
 def paste(backlog: Backlog, words: list[str]) -> subprocess.CompletedProcess[str]:
     """A line as typed in the project's folder, but without a network, whatever key was added on the way."""
-    is_long = words[0] == "agentos" and words[1] in LONG and "--dry-run" not in words
+    more = [word for word in CUT_SHORT.get(words[1], ()) if word not in words]
     programs = f"{Path(sys.executable).parent}{os.pathsep}{backlog.environment['PATH']}"
     offline = {"AGENTOS_DRAFTER": "offline", "AGENTOS_REVIEWER": "offline", "PATH": programs}
     return subprocess.run(
-        ["sh", "-c", shlex.join([*words, "--dry-run"] if is_long else words)],
+        ["sh", "-c", shlex.join([*words, *more])],
         cwd=backlog.project,
         env=backlog.environment | offline,
         input="a-secret-of-nobody\n",

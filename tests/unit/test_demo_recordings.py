@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections import Counter
 from importlib import resources
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 from agentos.documents.issue import parse_issue
 from agentos.documents.lld import Lld, parse_lld
+from tools.record_demo import NODES
 
 DEMO_DIR = Path(str(resources.files("agentos.demo")))
 ISSUES = {int(path.name[:2]): path for path in (DEMO_DIR / "sample/docs/issues").glob("*.md")}
@@ -62,3 +66,20 @@ def test_a_review_that_asks_for_changes_names_what_is_wrong_and_the_revision_cha
     first = str(recorded(number, "N1_design.1")["text"])
     assert all(f"# {finding['section']}\n" in first for finding in review["findings"])
     assert all(section["text"].strip() not in first for section in revision["sections"])
+
+
+def test_the_recorder_knows_the_prompts_of_every_node_that_asks_a_model() -> None:
+    workflows = DEMO_DIR.parent / "workflows"
+    prompts = [*workflows.glob("lld/prompts/*.md"), *workflows.glob("implementation/prompts/*.md")]
+    for path in prompts:
+        text = path.read_text(encoding="utf-8")
+        # The description of a format is part of other prompts.
+        if path.stem != "format":
+            assert [beginning for beginning in NODES if text.startswith(beginning)], path
+
+
+def test_the_example_of_the_samples_readme_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (DEMO_DIR / "sample/README.md").read_text(), re.DOTALL)
+    environment = {"PYTHONPATH": str(DEMO_DIR / "sample"), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "-c", example], cwd=tmp_path, env=environment, check=True)
+    assert "Dune" in (tmp_path / "shelf.json").read_text()

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.file_inventory import inventory
+from tools.file_inventory import INVENTORY_PATH, inventory
 
 PROJECT_DIR = Path(__file__).parents[2]
 REPORTS = sorted((PROJECT_DIR / "docs/reports").rglob("*.md"))
+
+
+def test_the_file_inventory_is_up_to_date() -> None:
+    assert INVENTORY_PATH.read_text(encoding="utf-8") == inventory(), "run: make docs"
 
 
 def test_every_file_says_what_it_is_for() -> None:
