@@ -52,6 +52,7 @@ class Hint(Enum):
     MAKE_PRIVATE = "chmod 600 {path}"
 
     WRITE_SETTINGS = "agentos init{project}"
+    DESIGN_ALL = "lld-workflow --all{project}"
     PREVIEW_DESIGNS = "lld-workflow --all --dry-run{project}"
 
     LOOK_AT_REVIEW = "agentos review {label}{project}"

@@ -10,6 +10,7 @@ from agentos.cli.branches import with_branches
 from agentos.cli.documents import DocumentCommand
 from agentos.cli.options import add_branch_options
 from agentos.cli.run_command import Work
+from agentos.hints import Hint
 from agentos.workflows.context import ALLOW_UNAPPROVED_VARIABLE
 from agentos.workflows.implementation.pending import Choices, find_designs
 
@@ -43,7 +44,9 @@ def as_code(work: Work) -> Work:
 
 def _prepare(arguments: argparse.Namespace) -> Work:
     choices = Choices(allows_unapproved=arguments.allow_unapproved, waits_for_merge=arguments.wait_for_merge)
-    return as_code(COMMAND.find(arguments, partial(find_designs, choices=choices)))
+    work = COMMAND.find(arguments, partial(find_designs, choices=choices))
+    folder, design = work.settings.documents.lld_dir, Hint.DESIGN_ALL.line()
+    return as_code(replace(work, missing=f"No designs in {folder}. Start with: {design}"))
 
 
 COMMAND = DocumentCommand(

@@ -175,7 +175,7 @@ def _answer_words(answer: Any) -> str:
 
 def _command(project_dir: Path, item: Waiting) -> str:
     """What resumes the run that parked the item, as that run said it; else the plainest command for it."""
-    parked_in = last_run(project_dir, item.workflow, item.item_id)
+    parked_in = last_run(project_dir, (item.workflow,), item.item_id)
     if parked_in is not None and parked_in.summary.resume_command:
         return f": {parked_in.summary.resume_command}"
     if item.workflow not in _COMMANDS:

@@ -57,6 +57,8 @@ class Work:
     settings: Settings
     plan: Plan
     noun: str = "item"
+    missing: str = ""
+    """What to say, and do, when there is not even something to skip."""
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     """Why each item would run."""
     skipped: Sequence[tuple[str, Reason]] = ()
@@ -196,7 +198,7 @@ def say_nothing_to_do(work: Work) -> int:
         }
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        lines = _skipped_lines(work) or [f"No {work.noun}s were found."]
+        lines = _skipped_lines(work) or [work.missing or f"No {work.noun}s were found."]
         sys.stdout.write("\n".join(["Nothing to do. " + lines[0], *lines[1:]]) + "\n")
     return ExitCode.OK
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,17 @@ from agentos.documents.known_paths import FolderPaths
 from agentos.documents.lld import parse_lld
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
-from agentos.errors import UsageError
+from agentos.errors import AgentosError, UsageError
+from agentos.git.command import Git
 from agentos.reporters.last_run import LastRun, last_run
 from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths, lineage_dir
+from agentos.workflows.implementation.records import read_attempt, read_record
 from agentos.workflows.item_names import find_item
 from agentos.workflows.lineage import Entry, Lineage
-from agentos.workflows.registry import Workflow, label_of
+from agentos.workflows.registry import WORKFLOWS, Workflow, label_of
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,12 +49,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(handler=run)
 
 
+_RUN_BY = {"lld": ("lld", "pipeline"), "implementation": ("implementation", "pipeline")}
+"""Whose runs an item's stage may have been part of."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
     """Everything that is known of an item."""
 
     label: str
     path: Path | None
+    branch_place: str
+    """Where the document is on the item's branch, when it is there."""
     text: str
     """The document; the latest draft when there is none yet."""
     status: str
@@ -67,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
     settings = load_settings(project_dir)
     workflow, item_id = find_item(arguments.item, project_dir, settings)
-    lineage = Lineage(lineage_dir(project_dir, settings, workflow.label_prefix + item_id))
+    # The first document of a pipeline is its design, with a design's history.
+    prefix = WORKFLOWS["lld" if workflow.name == "pipeline" else workflow.name].label_prefix
+    lineage = Lineage(lineage_dir(project_dir, settings, prefix + item_id))
     if arguments.prompt or arguments.lineage is not None:
         return _show_entry(lineage, arguments)
     item = _gather(project_dir, settings, workflow, item_id, lineage)
@@ -98,7 +109,10 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
     entries = lineage.entries()
     drafts = lineage.entries("draft")
     text = path.read_text(encoding="utf-8", errors="replace") if path else drafts[-1].read() if drafts else ""
-    last = last_run(project_dir, workflow.name, item_id)
+    on_branch = _on_branch(project_dir, paths, item_id) if workflow.name == "implementation" and not path else None
+    if on_branch is not None:
+        text = on_branch[1]
+    last = last_run(project_dir, _RUN_BY.get(workflow.name, (workflow.name,)), item_id)
     state = _state_words(store_for(project_dir).peek(ItemRef(workflow.name, item_id)))
     label = label_of(workflow.name, item_id)
     if not text and not entries and last is None and not state:
@@ -107,6 +121,7 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
     return _Item(
         label=label,
         path=path,
+        branch_place=on_branch[0] if on_branch else "",
         text=text,
         status=(parse_lld(text).status or "") if text else "",
         approval=_approval_words(text),
@@ -118,7 +133,21 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
     )
 
 
+def _on_branch(project_dir: Path, paths: Sequence[Path], item_id: str) -> tuple[str, str] | None:
+    """The report of an implemented design, which is on its branch until that is merged: its place, and its text."""
+    record = read_record(project_dir, item_id) or read_attempt(project_dir, item_id)
+    if record is None:
+        return None
+    place = f"{record.branch}:./{paths[0].relative_to(project_dir)}"
+    try:
+        return place, Git(project_dir).run("show", place).stdout
+    except AgentosError:
+        return f"{record.branch} (not found here)", ""
+
+
 def _findings(workflow: str, text: str, project_dir: Path) -> tuple[Finding, ...]:
+    if workflow == "implementation":
+        return ()
     if workflow == "issue":
         return check_issue(parse_issue(text), is_draft=False)
     return check_lld(parse_lld(text), repository=FolderPaths(project_dir))
@@ -144,7 +173,8 @@ def _state_words(seen: Standing | None) -> str:
 
 
 def _lines(item: _Item) -> list[str]:
-    lines = [f"{item.label}  {item.path or 'no document yet; below is the latest draft'}"]
+    nothing = "no document yet; below is the latest draft" if item.text else "no document yet"
+    lines = [f"{item.label}  {item.path or item.branch_place or nothing}"]
     facts = {
         "status": item.status or "none",
         "approval": item.approval,
@@ -171,7 +201,7 @@ def _document(item: _Item) -> dict[str, Any]:
     last = item.last
     return {
         "item": item.label,
-        "path": str(item.path) if item.path else None,
+        "path": str(item.path) if item.path else item.branch_place or None,
         "status": item.status or None,
         "approval": item.approval,
         "state": item.state or None,

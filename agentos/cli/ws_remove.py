@@ -13,6 +13,7 @@ from agentos.cli.texts import say, say_json
 from agentos.cli.ws_tables import proposal_lines
 from agentos.errors import AgentosError, ExitCode
 from agentos.hints import Hint
+from agentos.workflows.document_paths import document_paths
 from agentos.workstreams.commands import ProjectWorkstreams, Removed
 from agentos.workstreams.state import select_slugs
 
@@ -24,7 +25,7 @@ def remove(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     for attempt in _attempts(project, slugs, force=arguments.force):
         attempts.append(attempt)
         if attempt.removed is not None and not arguments.json:
-            say(_removed_words(attempt.removed, project.project_dir))
+            say(_removed_words(attempt.removed, project.project_dir) + _left_words(project, attempt.slug))
     if arguments.json:
         say_json([attempt.as_json() for attempt in attempts])
     return _worst(attempts)
@@ -89,6 +90,13 @@ def _removed_words(removed: Removed, project_dir: Path) -> str:
         return lost
     back = Hint.BRANCH_BACK.line(folder=project_dir, branch=removed.branch, commit=removed.tip[:12])
     return f"{lost} (`{back}` brings its commits back)"
+
+
+def _left_words(project: ProjectWorkstreams, slug: str) -> str:
+    """What it wrote into the user's checkout is the user's."""
+    paths = document_paths(project.project_dir, project.settings, "lld", slug)
+    left = [path.relative_to(project.project_dir).as_posix() for path in paths if path.is_file()]
+    return f"; its design stays: {', '.join(left)}" if left else ""
 
 
 def _worst(attempts: Iterable[_Attempt]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,11 @@ class LastRun:
     item: ItemSummary
 
 
-def last_run(project_dir: Path, workflow: str, item_id: str) -> LastRun | None:
-    """The newest run in which the item ended somehow."""
+def last_run(project_dir: Path, workflows: Collection[str], item_id: str) -> LastRun | None:
+    """The newest run of any of these workflows in which the item ended somehow."""
     for run_dir in run_dirs()[:_MOST_RUNS]:
         known = load_run(run_dir)
-        if known.workflow != workflow or known.project_dir != str(project_dir):
+        if known.workflow not in workflows or known.project_dir != str(project_dir):
             continue
         summary = read_summary(run_dir) or _summary_so_far(run_dir)
         found = next((item for item in summary.items if item.id == item_id), None)

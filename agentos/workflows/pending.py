@@ -41,6 +41,7 @@ class ReasonKind(Enum):
     DEPENDENCY_OPEN = "depends on {about}, which is not implemented"
     BEYOND_LIMIT = "left for later by --limit {about}"
     DEPENDENCY_NEEDS_PERSON = "depends on {about}, which needs you first"
+    DESIGN_UNFINISHED = "its design was begun on its own and is not finished"
     NEEDS_REVISION = "needs revision: {about}"
     EDITED_SINCE_APPROVAL = "a person edited {about} since it was approved"
     OUTDATED_BY_SOURCE = "the issue changed since {about}, a person's text, was approved"
@@ -57,6 +58,7 @@ _FOR_A_PERSON = frozenset(
     {
         ReasonKind.NOT_APPROVED,
         ReasonKind.CHANGED_SINCE_APPROVAL,
+        ReasonKind.DESIGN_UNFINISHED,
         ReasonKind.NEEDS_REVISION,
         ReasonKind.EDITED_SINCE_APPROVAL,
         ReasonKind.OUTDATED_BY_SOURCE,

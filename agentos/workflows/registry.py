@@ -51,7 +51,7 @@ WORKFLOWS: dict[str, Workflow] = {
         _registered("lld", "LLD-", _WRITERS, _DRAFTING, *_LLD_PLACES),
         _registered("issue", "ISSUE-", _WRITERS, (*_DRAFTING, "N5_publish"), "{issues_dir}/{id}.md"),
         _registered("implementation", "IMPL-", ("coder", "reviewer"), _IMPLEMENTATION, _REPORT_PLACE),
-        _registered("pipeline", "PIPE-", ("drafter", "coder", "reviewer"), _PIPELINE),
+        _registered("pipeline", "PIPE-", ("drafter", "coder", "reviewer"), _PIPELINE, *_LLD_PLACES),
     )
 }
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentos.engine.plan import Plan
-from agentos.errors import NoUsableKeyError
+from agentos.errors import NoUsableKeyError, UsageError
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
@@ -20,7 +20,8 @@ from agentos.workflows.registry import Workflow
 from agentos.workflows.still_done import still_done
 
 RECORD_VARIABLE = "AGENTOS_RECORD_DIR"
-_FOLDER_VARIABLES = ("AGENTOS_HOME", RECORD_VARIABLE, "AGENTOS_RECORDED_DIR")
+RECORDINGS_VARIABLE = "AGENTOS_RECORDED_DIR"
+_FOLDER_VARIABLES = ("AGENTOS_HOME", RECORD_VARIABLE, RECORDINGS_VARIABLE)
 
 
 def request_for(
@@ -39,6 +40,7 @@ def request_for(
     if workflow.models:
         keys = load_credentials(environ=environ) if credentials is None else credentials
         settings = replace(settings, models=checked_models(settings.models, workflow.models, keys))
+        _check_recordings([getattr(settings.models, role) for role in workflow.models], environ)
         called = [getattr(settings.models, role).partition(":")[0] for role in workflow.models]
     return RunRequest(
         plan=plan,
@@ -54,6 +56,14 @@ def request_for(
         preload_providers=called,
         credentials=credentials,
     )
+
+
+def _check_recordings(models: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raises UsageError when answers are to be replayed that are nowhere."""
+    folder = environ.get(RECORDINGS_VARIABLE, "")
+    if "recorded" in models and not (folder and Path(folder).expanduser().is_dir()):
+        problem = f"{RECORDINGS_VARIABLE}={folder} is no folder" if folder else f"{RECORDINGS_VARIABLE} is not set"
+        raise UsageError(f"The model `recorded` has no recordings: {problem}. Set it to what --record DIR saved.")
 
 
 def checked_models(chosen: Models, roles: Sequence[str], keys: CredentialSet) -> Models:

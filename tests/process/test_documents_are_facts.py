@@ -166,3 +166,19 @@ def test_a_hand_written_design_is_found_wanting_without_losing_a_word(backlog: B
     assert "* **Status:** Needs revision" in text
     assert backlog.lld_path(2).read_text() == theirs
     assert backlog.lld("--all", "--dry-run").stdout.count("Skipped: LLD-1 (needs revision") == 1
+
+
+def test_what_cannot_be_replayed_or_was_begun_elsewhere_is_said_before_anything_starts(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    for folder in ("", "nowhere"):
+        done = backlog.lld(
+            "1", "--drafter", "recorded", "--reviewer", "offline", env={"AGENTOS_RECORDED_DIR": folder}
+        )
+        assert (done.code, done.stdout) == (2, "")
+        assert "The model `recorded` has no recordings" in done.stderr
+    assert backlog.run_dirs() == []
+    assert backlog.lld("1", "--review", "draft", *OFFLINE).code == 3
+    both = backlog.command("pipeline", "--all", *OFFLINE)
+    assert both.code == 3
+    assert "PIPE-1 is skipped: its design was begun on its own and is not finished; continue it first" in both.stdout
+    assert backlog.command("review", "LLD-1").code == 0

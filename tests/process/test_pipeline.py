@@ -55,6 +55,14 @@ def test_issues_become_designs_and_code_and_no_stage_waits_for_other_items(backl
     assert "PIPE-1  agentos/1  merges cleanly" in finished.stdout
     again = backlog.command("pipeline", "--all", "--dry-run")
     assert "Skipped: PIPE-1 (implemented on agentos/1)" in again.stdout
+    # The questions that only a person can answer, and where.
+    assert "docs/issues/003-feature.md leaves a question open; answer there: Which one of the two?" in finished.stdout
+    assert "Skipped: PIPE-3 (needs revision: docs/issues/003-feature.md leaves a question open" in again.stdout
+    (run_dir,) = backlog.run_dirs()
+    for label, words in (("LLD-1", "# 1 - Feature"), ("PIPE-1", "# 1 - Feature"), ("IMPL-1", "agentos/1:./docs/rep")):
+        shown = backlog.command("show", label)
+        assert (shown.code, f"last run: {run_dir.name}, implemented" in shown.stdout) == (0, True), shown.stdout
+        assert words in shown.stdout
 
 
 def test_a_coder_without_a_key_is_refused_before_the_design_is_paid_for(backlog: Backlog) -> None:

@@ -55,7 +55,7 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
         if not why_not and not is_wanted_again:
             why_not = why_implemented(design, project_dir, settings)
         if not why_not and not is_wanted_again:
-            why_not = _why_needs_revision(design, project_dir)
+            why_not = why_needs_revision(design, project_dir)
         unapproved = None if choices.allows_unapproved else _why_unapproved(design)
         if not why_not and not patterns:
             why_not = unapproved
@@ -74,7 +74,7 @@ def _why_pending(unapproved: Reason | None, *, is_unfinished: bool) -> Reason:
     return Reason(ReasonKind.UNFINISHED if is_unfinished else ReasonKind.NOT_IMPLEMENTED)
 
 
-def _why_needs_revision(design: Item, project_dir: Path) -> Reason | None:
+def why_needs_revision(design: Item, project_dir: Path) -> Reason | None:
     """What stands against the code that an earlier run wrote from this very design."""
     attempt = read_attempt(project_dir, design.id)
     if (

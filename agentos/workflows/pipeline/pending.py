@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item
+from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.workflows.drafting.pending import find_llds
@@ -13,6 +16,7 @@ from agentos.workflows.implementation.pending import (
     open_work,
     read_designs,
     why_implemented,
+    why_needs_revision,
     without_unmet,
 )
 from agentos.workflows.implementation.records import branch_prefix
@@ -27,12 +31,14 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     named = [item_named(text, ids, lambda: issue_files(project_dir, settings)) for text in wanted.patterns]
     designs = {design.id: design for design in read_designs(project_dir, settings)}
     prefix = branch_prefix(project_dir)
-    items = [from_issue(item, prefix) for item in issues.items]
+    # What `agentos lld` left unfinished is continued there: a second design of it would be paid for twice.
+    begun = set() if wanted.is_fresh else {i.id for i in issues.items if _is_begun(project_dir, i.id)}
+    items = [from_issue(item, prefix) for item in issues.items if item.id not in begun]
     reasons = dict(issues.reasons)
-    skipped = []
+    skipped = [(item_id, _continued_elsewhere(item_id)) for item_id in sorted(begun, key=natural_key)]
     for item_id, reason in issues.skipped:
         design = designs.get(item_id) if reason.kind is ReasonKind.APPROVED else None
-        done = why_implemented(design, project_dir, settings) if design else reason
+        done = _why_done(design, project_dir, settings) if design else reason
         if design is None or done:
             skipped.append((item_id, done or reason))
             continue
@@ -41,6 +47,22 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
     return without_unmet(found, open_work(project_dir, settings), named=named)
+
+
+def _is_begun(project_dir: Path, item_id: str) -> bool:
+    store = store_for(project_dir)
+    return store.exists(ItemRef("lld", item_id)) and not store.exists(ItemRef("pipeline", item_id))
+
+
+def _continued_elsewhere(item_id: str) -> Reason:
+    continues = Hint.CONTINUE.line(workflow="lld", item=item_id)
+    return Reason(ReasonKind.DESIGN_UNFINISHED, further=f"continue it first: {continues}")
+
+
+def _why_done(design: Item, project_dir: Path, settings: Settings) -> Reason | None:
+    if store_for(project_dir).exists(ItemRef("pipeline", design.id)):
+        return why_implemented(design, project_dir, settings)
+    return why_implemented(design, project_dir, settings) or why_needs_revision(design, project_dir)
 
 
 def from_issue(issue: Item, prefix: str = "") -> Item:
