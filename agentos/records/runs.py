@@ -14,6 +14,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from agentos.errors import ExitCode, UsageError
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_name, type_name
 from agentos.files import read_regular
 from agentos.hints import Hint
-from agentos.outcomes import Outcome
+from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import runs_dir
 from agentos.records.format import ItemSummary, RunSummary, parse_record, parse_summary
 from agentos.text.suggestions import nearest
@@ -42,6 +43,8 @@ POLL_SECONDS = 0.1
 
 _RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
+_ITEM_ENDED = b'"type":"item_ended"'
+_OUTCOME = re.compile(rb'"outcome":"([^"\\]+)"')
 _DOOMED = ".pruned-"
 _BEING_MADE = timedelta(minutes=1)
 """A run this young may not hold its lock yet."""
@@ -204,14 +207,27 @@ def _end_state(summary: RunSummary) -> State:
 def _run_from_audit(run_dir: Path) -> Run:
     state: State = "live" if is_live(run_dir) else "unfinished"
     run = Run(run_id=run_dir.name, run_dir=run_dir, state=state, started=_start_in_name(run_dir.name))
-    counts: Counter[Outcome] = Counter()
-    for stamped in read_audit(run_dir, kinds=("run_started", "item_ended")):
-        match stamped.event:
-            case RunStarted(workflow=workflow, project_dir=project_dir, items=items):
-                run = replace(run, workflow=workflow, project_dir=project_dir, total=len(items), started=stamped.time)
-            case ItemEnded(outcome=outcome) if not outcome.is_left:
-                counts[outcome] += 1
-    return replace(run, counts=dict(counts))
+    for stamped in read_audit(run_dir, kinds=("run_started",)):
+        if isinstance(stamped.event, RunStarted):
+            begun = stamped.event
+            run = replace(run, workflow=begun.workflow, project_dir=begun.project_dir, total=len(begun.items))
+            run = replace(run, started=stamped.time)
+            break
+    return replace(run, counts=_counts_in_audit(run_dir))
+
+
+def _counts_in_audit(run_dir: Path) -> dict[Outcome, int]:
+    """Without reading each record as a whole: a list may show hundreds of killed runs of thousands of items each.
+
+    A quote inside of a text is escaped, so what is looked for is never part of one.
+    """
+    names: Counter[bytes] = Counter()
+    with suppress(FileNotFoundError), (run_dir / AUDIT_NAME).open("rb") as lines:
+        for line in lines:
+            if _ITEM_ENDED in line and line.endswith(b"}\n") and (found := _OUTCOME.search(line)):
+                names[found[1]] += 1
+    outcomes = {outcome_named(name.decode("ascii", "replace")): number for name, number in names.items()}
+    return {outcome: number for outcome, number in outcomes.items() if not outcome.is_left}
 
 
 def _start_in_name(run_id: str) -> str:

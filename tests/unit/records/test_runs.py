@@ -215,6 +215,14 @@ def test_a_torn_last_line_and_foreign_lines_are_passed_over() -> None:
     assert load_run(run_dir).counts == {APPROVED: 1}
 
 
+def test_what_a_reason_quotes_is_not_counted_as_an_outcome() -> None:
+    writer = Writer()
+    reason = 'it said {"type":"item_ended","outcome":"completed"}'
+    writer.emit(start(), dataclasses.replace(ended("1"), reason=reason), Warned(text=reason))
+    assert load_run(writer.run_dir).counts == {APPROVED: 1}
+    writer.close()
+
+
 @pytest.mark.parametrize(
     "content",
     [
