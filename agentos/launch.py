@@ -38,6 +38,7 @@ from agentos.keys.key_file import KeyFile
 from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.refusals import Patience
+from agentos.keys.send_log import SendLog
 from agentos.llm import in_worker
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
@@ -313,6 +314,7 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         with_cli_login(keys.credentials),
         emit=emit,
         memory=keys.memory,
+        sends=SendLog() if keys.credentials.credentials else None,
         salt=load_salt() if keys.credentials.credentials else b"",
         budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
         patience=_patience(request.max_wait_seconds),

@@ -85,6 +85,10 @@ def key_limits_path() -> Path:
     return home_dir() / "keys" / "limits.json"
 
 
+def key_sends_path() -> Path:
+    return home_dir() / "keys" / "sends.log"
+
+
 def repl_history_path() -> Path:
     return home_dir() / "repl_history"
 

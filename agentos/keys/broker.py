@@ -34,6 +34,7 @@ from agentos.keys.leases import (
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
 from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience
+from agentos.keys.send_log import SendLog
 from agentos.keys.waiting import WaitingNotices
 from agentos.providers.evidence import KEY_STATES, Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
 
@@ -85,6 +86,7 @@ class KeyBroker:
         *,
         emit: Listener,
         memory: LimitMemory | None = None,
+        sends: SendLog | None = None,
         salt: bytes = b"",
         budget: Budget | None = None,
         patience: Patience | None = None,
@@ -109,6 +111,10 @@ class KeyBroker:
         self._pool = KeyPool(credentials.specs, rng=rng or random.Random())
         if memory is not None:
             self._pool.import_limits(clock(), memory.load(credentials.fingerprints(salt)))
+        self._sends = sends
+        self._marks = credentials.fingerprints(salt) if sends is not None else {}
+        if sends is not None:
+            self._pool.import_sends(clock(), sends.recent(self._marks, clock()))
         self._unfunded: deque[_Call] = deque()
         self._queued: dict[int, _Call] = {}
         """By the pool's ticket."""
@@ -305,6 +311,7 @@ class KeyBroker:
     def _grant(self, grant: Grant) -> Delivery:
         call = self._queued.pop(grant.ticket)
         self._held[grant.fence] = _Held(call.owner, grant.key_name)
+        self._note_send(grant, call.ask)
         if self._budget is not None:
             self._budget.reserve(grant.fence, call.estimated_usd)
         self._notices.serve()
@@ -316,6 +323,15 @@ class KeyBroker:
             secret=self._secrets.get(grant.key_name, ""),
         )
         return call.owner, LeaseGranted(ticket=call.ticket, lease=lease)
+
+    def _note_send(self, grant: Grant, ask: Ask) -> None:
+        if self._sends is None:
+            return
+        try:
+            self._sends.note(self._marks.get(grant.key_name, ""), grant.model, self._clock(), ask.estimated_tokens)
+        except OSError as error:
+            self._emit(Warned(text=f"the calls of keys cannot be noted: {error.strerror or error}"))
+            self._sends = None
 
     def _refuse(self, now: float) -> list[Delivery]:
         """Answer those whom no key will ever serve, or not within their patience."""
@@ -385,6 +401,7 @@ class KeyBroker:
         self._on_reload(credentials)
         new_secrets = credentials.changed_secrets(self._credentials)
         self._credentials, self._secrets = credentials, credentials.secrets
+        self._marks = credentials.fingerprints(self._salt) if self._sends is not None else {}
         self._pool.replace_keys(self._clock(), credentials.specs, new_secrets)
         self._hopeless.clear()
         self.reloads += 1

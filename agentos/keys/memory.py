@@ -115,6 +115,9 @@ def _check_model(model: Mapping[str, Any]) -> None:
         float(model.get(name, 0.0))
     if "kind" in model:
         float(model["until"])
+    if "felt" in model:
+        limit, is_told, changed = model["felt"]
+        float(limit), bool(is_told), float(changed)
     for _what, seconds, value in model.get("learned", ()):
         float(seconds), int(value)
     for _what, seconds, total, ends in model.get("day", ()):

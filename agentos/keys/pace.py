@@ -8,13 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentos.providers.evidence import LearnedLimit
+from agentos.keys.felt import FeltLimit, Send
+from agentos.providers.evidence import LearnedLimit, RateLimited
 
 CLOCK_GRAIN_SECONDS = 1e-6
 """Epoch seconds as floats are exact to a quarter of this: a wake-up at the deadline must count as past it."""
 
 MINUTE_SECONDS = 60.0
 DAY_SECONDS = 86_400.0
+
+SMOOTHING_SECONDS = 600.0
+"""How long calls are spaced for a provider that refused a burst."""
+REFUSALS_WORD_SECONDS = 600.0
+"""How long a limit counts that only a refusal has told: it may rise, and nobody would say so."""
 
 HISTORY_SECONDS = 2 * MINUTE_SECONDS
 HISTORY_LENGTH = 10_000
@@ -59,13 +65,16 @@ class _Window:
     seconds: float
     configured: int | None = None
     learned: int | None = None
+    learned_at: float = -math.inf
+    is_from_refusal: bool = False
+    """Only a refusal has told it: nobody would say that it has risen."""
     charges: deque[_Charge] = field(default_factory=deque)
     total: int = 0
 
     @property
     def limit(self) -> int | None:
-        known = [value for value in (self.configured, self.learned) if value is not None]
-        return min(known) if known else None
+        """What a person says wins."""
+        return self.learned if self.configured is None else self.configured
 
     @property
     def lasts_a_day(self) -> bool:
@@ -91,6 +100,8 @@ class _Window:
     def opening(self, now: float, amount: int) -> float:
         """The earliest time `amount` fits. More than the whole limit fits when the window is empty."""
         self.forget(now)
+        if self.is_from_refusal and not self.lasts_a_day and self.learned_at < now - REFUSALS_WORD_SECONDS:
+            self.learned = None
         limit = self.limit
         if limit is None:
             return now
@@ -121,6 +132,7 @@ class Receipt:
     """What one send was counted as, to be corrected by its real token counts."""
 
     sent: Sent
+    request: Send
     token_charges: list[tuple[_Window, _Charge]] = field(default_factory=list)
 
 
@@ -132,17 +144,19 @@ class Pace:
         self._history: deque[Sent] = deque(maxlen=HISTORY_LENGTH)
         self._usual_output = 0.0
         """Tokens of an answer, by the latest ones: nobody knows before the call."""
-        self._is_smoothed = False
+        self._felt = FeltLimit()
+        self._smoothed_at = -math.inf
         self._last_send = -math.inf
         self._hold_until = -math.inf
 
     def opening(self, now: float, tokens: int) -> float:
         """When the next call of so many tokens fits; `now` if it fits at once."""
-        opening = max(now, self._hold_until)
+        opening = max(now, self._hold_until, self._felt.opening(now))
+        is_smoothed = self._smoothed_at > now - SMOOTHING_SECONDS
         size = self._estimated(tokens)
         for window in self._windows.values():
             opening = max(opening, window.opening(now, size.counted(window.what)))
-            if self._is_smoothed and window.what == "requests" and window.limit and not window.lasts_a_day:
+            if is_smoothed and window.what == "requests" and window.limit and not window.lasts_a_day:
                 opening = max(opening, self._last_send + window.seconds / window.limit)
         return opening
 
@@ -153,7 +167,7 @@ class Pace:
     def record_send(self, now: float, tokens: int, day_ends: float) -> Receipt:
         """Count a call that goes now."""
         self._last_send = now
-        receipt = Receipt(Sent(now, self._estimated(tokens)))
+        receipt = Receipt(Sent(now, self._estimated(tokens)), self._felt.send(now))
         while self._history and self._history[0].at < now - HISTORY_SECONDS:
             self._history.popleft()
         self._history.append(receipt.sent)
@@ -163,6 +177,37 @@ class Pace:
                 receipt.token_charges.append((window, charge))
         return receipt
 
+    def remember_send(self, at: float, size: Size, day_ends: float) -> None:
+        """Count a call that an earlier run made within the last minutes."""
+        self._felt.remember(at)
+        self._history.appendleft(Sent(at, size))
+        for window in self._windows.values():
+            if not window.lasts_a_day:
+                window.charge_send(at, size, day_ends)
+                window.charges = deque(sorted(window.charges, key=lambda charge: charge.expires))
+
+    def sends_since(self, moment: float) -> list[Sent]:
+        return [sent for sent in self._history if sent.at > moment]
+
+    @property
+    def knows_rate(self) -> bool:
+        """Whether the pace itself keeps calls within what is accepted."""
+        told = any(w.what == "requests" and w.limit is not None and not w.lasts_a_day for w in self._windows.values())
+        return told or self._felt.limit is not None
+
+    def seconds_between(self, now: float) -> float | None:
+        """How far apart calls are, if they are spaced."""
+        limit = self._felt.limit
+        return MINUTE_SECONDS / limit if limit and self._felt.is_spaced(now) else None
+
+    def accept(self, now: float, receipt: Receipt) -> None:
+        """The call was let in."""
+        self._felt.accept(now, receipt.request)
+
+    def drop(self, receipt: Receipt) -> None:
+        """The call came to nothing that tells of a limit."""
+        self._felt.drop(receipt.request)
+
     def settle(self, receipt: Receipt, used: Size) -> None:
         """Replace the estimate of a call by the tokens it used."""
         receipt.sent.size = used
@@ -170,23 +215,49 @@ class Pace:
         for window, charge in receipt.token_charges:
             window.correct(charge, used.counted(window.what))
 
-    def note_refusal(self, now: float) -> None:
-        """A throttle came. If it came within the known limit, the provider takes no bursts: space the calls."""
+    def refuse(self, now: float, receipt: Receipt, said: RateLimited, *, is_first: bool, day_ends: float) -> None:
+        """A throttle came; `is_first` of the calls that were under way together."""
         paced = [w for w in self._windows.values() if w.what == "requests" and w.limit is not None]
         if paced and all(window.opening(now, 1) <= now for window in paced):
-            self._is_smoothed = True
+            # It came within the known limit: the provider takes no bursts, so the calls are spaced.
+            self._smoothed_at = now
+        others = tuple(limit for limit in said.limits if not self._is_minutes_requests(limit))
+        told = [limit.value for limit in said.limits if limit not in others and limit.value > 0]
+        self.learn(now, others, day_ends, is_refusal=True)
+        is_about_tokens = bool(said.limits) and not told
+        if not is_about_tokens:
+            self._felt.refuse(
+                now,
+                receipt.request,
+                is_first=is_first,
+                wait=said.retry_after_seconds,
+                told=min(told) if told else None,
+            )
+        else:
+            self._felt.drop(receipt.request)
+
+    def _is_minutes_requests(self, limit: LearnedLimit) -> bool:
+        """The limit that is felt as well, unless good replies tell it."""
+        window = self._windows.get(("requests", MINUTE_SECONDS))
+        is_told_by_answers = window is not None and window.learned is not None
+        return (limit.what, limit.window_seconds) == ("requests", MINUTE_SECONDS) and not is_told_by_answers
 
     def configure(self, limits: Mapping[WindowKey, int], day_ends: float) -> None:
         """Take the user's limits."""
         for key in set(self._windows) | set(limits):
             self._window(key, day_ends).configured = limits.get(key)
 
-    def learn(self, now: float, limits: tuple[LearnedLimit, ...], day_ends: float) -> None:
+    def learn(
+        self, now: float, limits: tuple[LearnedLimit, ...], day_ends: float, *, is_refusal: bool = False
+    ) -> None:
         """Take the limits a reply told. The latest word about one limit replaces the earlier one."""
         for limit in limits:
             if limit.value <= 0 or not limit.window_seconds > 0:
                 continue
-            self._window((limit.what, limit.window_seconds), day_ends).learned = limit.value
+            window = self._window((limit.what, limit.window_seconds), day_ends)
+            window.learned, window.learned_at, window.is_from_refusal = limit.value, now, is_refusal
+            if not is_refusal and (limit.what, limit.window_seconds) == ("requests", MINUTE_SECONDS):
+                self._felt.forget()
             if limit.remaining == 0 and limit.resets_in_seconds is not None:
                 # The reset is when all of it is back; one call's worth is back much sooner.
                 pause = max(limit.resets_in_seconds, 0.0) / limit.value
@@ -194,7 +265,7 @@ class Pace:
 
     def export(self, skew: float) -> dict[str, Any]:
         """Learned limits and what is used of the day, in wall-clock time."""
-        record: dict[str, Any] = {}
+        record: dict[str, Any] = self._felt.export(skew)
         learned = [[w.what, w.seconds, w.learned] for w in self._windows.values() if w.learned is not None]
         if learned:
             record["learned"] = learned
@@ -206,7 +277,12 @@ class Pace:
     def restore(self, now: float, skew: float, record: Mapping[str, Any], day_ends: float) -> None:
         """Take what an earlier run learned and used of today."""
         for what, seconds, value in record.get("learned", ()):
-            self.learn(now, (LearnedLimit(what=what, value=value, window_seconds=float(seconds)),), day_ends)
+            limit = LearnedLimit(what=what, value=value, window_seconds=float(seconds))
+            # It may have changed since: it is believed for as long as a refusal's word.
+            self.learn(now, (limit,), day_ends, is_refusal=True)
+        requests = self._windows.get(("requests", MINUTE_SECONDS))
+        if requests is None or requests.limit is None:
+            self._felt.restore(now, skew, record)
         for what, seconds, total, ends in record.get("day", ()):
             window = self._window((what, float(seconds)), day_ends)
             window.forget(now)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from agentos.keys.felt import Send
 from agentos.keys.groups import Group, KeySpec, PooledKey
 from agentos.keys.lanes import Lane, LaneId, Waiter
-from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Receipt, Sent, Size
+from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, MINUTE_SECONDS, Receipt, Sent, Size
 from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
 from agentos.providers.evidence import (
     Abandoned,
@@ -97,6 +98,17 @@ class KeyView:
     calls: int = 0
     last_used: float | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PastSend:
+    """A call that was made a moment ago, in UTC epoch seconds."""
+
+    key_name: str
+    model: str
+    at: float
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -248,7 +260,7 @@ class KeyPool:
         key = self._keys[key_name]
         group = self._group_of(key)
         self._quota(group, model)
-        receipt = Receipt(Sent(time, Size()))
+        receipt = Receipt(Sent(time, Size()), Send(time))
         self._apply_evidence(time, _Granted(key, group, self._newest_fence + 1, "", model, receipt), evidence)
         if isinstance(evidence, Succeeded):
             self._lift(time, key, only_for_good=False)
@@ -373,6 +385,30 @@ class KeyPool:
             group = self._group_of(key)
             for model, known in record.get("models", {}).items():
                 self._quota(group, model).restore(time, self._skew, known, self._day_end(key.spec.provider))
+
+    def recent_sends(self, now: float) -> list[PastSend]:
+        """The calls of the last minute, for a pool that takes over."""
+        time = self._advance(now)
+        return [
+            PastSend(name, model, sent.at - self._skew, sent.size.input_tokens, sent.size.output_tokens)
+            for groups in self._groups.values()
+            for group in groups.values()
+            for name in itertools.islice(group.keys, 1)
+            for model, quota in group.quotas.items()
+            for sent in quota.pace.sends_since(time - MINUTE_SECONDS)
+        ]
+
+    def import_sends(self, now: float, sends: Iterable[PastSend]) -> None:
+        """Count calls that others have just made with these keys. Unknown keys are ignored."""
+        time = self._advance(now)
+        for send in sends:
+            key = self._keys.get(send.key_name)
+            at = send.at + self._skew
+            if key is None or key.is_removed or not time - MINUTE_SECONDS < at <= time + CLOCK_JUMP_SECONDS:
+                continue
+            quota = self._quota(self._group_of(key), send.model)
+            size = Size(send.input_tokens, send.output_tokens)
+            quota.pace.remember_send(min(at, time), size, self._day_end(key.spec.provider))
 
     def _advance(self, now: float) -> float:
         """The pool's own time: the caller's clock, but for jumps backwards."""
@@ -525,21 +561,31 @@ class KeyPool:
     def _apply_evidence(self, time: float, lease: _Granted, evidence: Evidence) -> None:
         """Learn from a call: limits are the quota's, rejection the key's, overload the provider's."""
         quota, fence, provider = lease.quota, lease.fence, lease.key.spec.provider
+        if not isinstance(evidence, Succeeded | RateLimited):
+            quota.pace.drop(lease.receipt)
         match evidence:
             case Succeeded(usage=usage, limits=limits):
                 used = Size(usage.input_tokens, usage.output_tokens)
                 if used != Size():  # Not every endpoint tells; then the estimate stays.
                     quota.pace.settle(lease.receipt, used)
+                quota.pace.accept(time, lease.receipt)
                 quota.pace.learn(time, limits, self._day_end(provider))
                 lease.key.is_proven = True
                 quota.prove(time)
                 quota.finish_probe(time, fence, succeeded=True)
                 self._end_overload(time, lease)
                 self._deny_elsewhere(time, lease)
-            case RateLimited(limits=limits):
-                quota.pace.learn(time, limits, self._day_end(provider))
+            case RateLimited():
                 lease.key.is_proven = True
-                quota.limit_rate(time, fence, self._newest_fence, evidence, self._rng)
+                quota.limit_rate(
+                    time,
+                    fence,
+                    self._newest_fence,
+                    evidence,
+                    self._rng,
+                    receipt=lease.receipt,
+                    day_ends=self._day_end(provider),
+                )
             case QuotaSpent():
                 lease.key.is_proven = True
                 quota.spend(time, fence, self._newest_fence, evidence, self._day_end(provider))

@@ -17,6 +17,8 @@ from agentos.providers.registry import providers
 
 BACKOFF_BASE_SECONDS = 2.0
 BACKOFF_CAP_SECONDS = 300.0
+PACED_BACKOFF_CAP_SECONDS = 10.0
+"""Where the pace itself holds calls back, a limit that has fallen is met again soon."""
 LONGEST_LIMIT_SECONDS = 40 * DAY_SECONDS
 """A monthly spend limit is the longest wait a provider means; more is a broken number."""
 
@@ -75,6 +77,8 @@ class Quota:
         self.never_resets = False
         self.is_reopening = False
         """A limit was hit and no call has succeeded since: one probe at a time."""
+        self.needs_probe = False
+        """Nobody knows what it takes: after its end, one call shows whether it is open."""
         self.probe_fence: int | None = None
         self.last_limited = -math.inf
         self.proven_at: float | None = None
@@ -122,6 +126,8 @@ class Quota:
     def record_send(self, now: float, fence: int, tokens: int, day_ends: float) -> Receipt:
         """Count a call that goes now; while reopening it is the probe. `end_call` follows."""
         self._calls_under_way += 1
+        if self.is_reopening and not self.needs_probe and self.until <= now + CLOCK_GRAIN_SECONDS:
+            self.is_reopening, self.until, self.kind = False, 0.0, None
         if self.is_reopening:
             self.probe_fence = fence
             if self.until > now + CLOCK_GRAIN_SECONDS:
@@ -133,16 +139,32 @@ class Quota:
         """A call that was sent is over, however it went."""
         self._calls_under_way -= 1
 
-    def limit_rate(self, now: float, fence: int, newest_fence: int, said: RateLimited, rng: random.Random) -> None:
+    def limit_rate(
+        self,
+        now: float,
+        fence: int,
+        newest_fence: int,
+        said: RateLimited,
+        rng: random.Random,
+        *,
+        receipt: Receipt,
+        day_ends: float,
+    ) -> None:
         """A throttle. The provider's own wait counts, else a backoff; a failed probe doubles the least wait.
 
-        Calls that were under way together are one strike. A deadline only ever moves later.
+        Calls that were under way together are one strike. A deadline only ever moves later. Where the pace knows what
+        is accepted, calls continue by it when the wait is over; else one call probes.
         """
-        if fence > self._limit_fence:
+        is_first = fence > self._limit_fence
+        self.pace.refuse(now, receipt, said, is_first=is_first, day_ends=day_ends)
+        self.needs_probe = not self.pace.knows_rate
+        if is_first:
             self._strikes += 1 if self.is_reopening else 0
             self._limit_fence = newest_fence
         delay = clean_delay(said.retry_after_seconds) or None  # A refusal with a wait of 0 did not say how long.
-        backoff = min(BACKOFF_BASE_SECONDS * 2.0 ** min(self._strikes, 30), BACKOFF_CAP_SECONDS)
+        cap = BACKOFF_CAP_SECONDS if self.needs_probe else PACED_BACKOFF_CAP_SECONDS
+        base = self.pace.seconds_between(now) or BACKOFF_BASE_SECONDS
+        backoff = min(base * 2.0 ** min(self._strikes, 30), cap)
         wait = backoff if delay is None else max(delay, backoff if self._strikes else 0.0)
         deadline = now + wait + rng.uniform(0.0, min(wait * (0.25 if delay is None else 0.05), 1.0))
         if self.kind is LimitKind.QUOTA and self.until > now:
@@ -150,11 +172,11 @@ class Quota:
         else:
             self.kind, self.reason, self._next_daily_probe = LimitKind.RATE, "", math.inf
         self._close(now, fence, deadline)
-        self.pace.note_refusal(now)
 
     def spend(self, now: float, fence: int, newest_fence: int, said: QuotaSpent, day_ends: float) -> None:
         """Out for the day, for a stated time, or until the user acts."""
         self._limit_fence = max(self._limit_fence, newest_fence)
+        self.needs_probe = True
         if self.kind is not LimitKind.QUOTA or self.until <= now + CLOCK_GRAIN_SECONDS:
             self._daily_probes_left = DAILY_PROBES
         self.kind, self.reason, self.words = LimitKind.QUOTA, said.reason, said.words
@@ -226,7 +248,7 @@ class Quota:
             self._next_daily_probe = float(record.get("next_daily_probe", math.inf)) + skew
         self.until = max(self.until, until)
         self.never_resets = self.never_resets or never_resets
-        self.is_reopening = True
+        self.is_reopening = self.needs_probe = True
         self.changed = max(self.changed or 0.0, min(float(record.get("changed", now - skew)) + skew, now))
         self.last_limited = max(self.last_limited, self.changed)
 

@@ -64,6 +64,7 @@ def _make_local_broker() -> LocalBroker:
     from agentos.keys.local_broker import LocalBroker  # noqa: PLC0415
     from agentos.keys.memory import LimitMemory  # noqa: PLC0415
     from agentos.keys.refusals import Patience  # noqa: PLC0415
+    from agentos.keys.send_log import SendLog  # noqa: PLC0415
     from agentos.llm.cli_login import with_cli_login  # noqa: PLC0415
 
     key_file = KeyFile(load=lambda: with_cli_login(load_credentials()))
@@ -74,6 +75,7 @@ def _make_local_broker() -> LocalBroker:
             credentials,
             emit=emit,
             memory=LimitMemory(),
+            sends=SendLog(),
             salt=load_salt(),
             patience=Patience(MAX_WAIT_SECONDS, f"the {MAX_WAIT_SECONDS / 60:g} minutes that a call waits"),
             key_file=key_file,
