@@ -59,7 +59,8 @@ def paste(backlog: Backlog, words: list[str]) -> subprocess.CompletedProcess[str
     """A line as typed in the project's folder, but without a network, whatever key was added on the way."""
     more = [word for word in CUT_SHORT.get(words[1], ()) if word not in words]
     programs = f"{Path(sys.executable).parent}{os.pathsep}{backlog.environment['PATH']}"
-    offline = {"AGENTOS_DRAFTER": "offline", "AGENTOS_REVIEWER": "offline", "PATH": programs}
+    nowhere = {"AGENTOS_PROVIDERS__GOOGLE__BASE_URL": "http://127.0.0.1:9"}
+    offline = {"AGENTOS_DRAFTER": "offline", "AGENTOS_REVIEWER": "offline", "PATH": programs, **nowhere}
     return subprocess.run(
         ["sh", "-c", shlex.join([*words, *more])],
         cwd=backlog.project,
