@@ -154,9 +154,8 @@ def test_branches_without_text_are_skipped_and_an_approved_design_is_never_repla
     shop.make(other=words)
     finished = shop.ws("run-all", *offline)
     assert finished.code == 0, finished.stderr
-    assert "1 skipped: mean (has no text to work on; it has a design, which `agentos implement mean` works on)" in (
-        finished.stdout
-    )
+    skipped = "mean (has no text to work on; it has a design, which `agentos implement mean` works on)"
+    assert f"1 workstream skipped: {skipped}" in finished.stdout
     assert (shop.project / "docs/lld/active/LLD-other.md").exists()
     assert shop.ws("new", "mean", "Add a median instead of a mean, for odd counts").code == 0
     refused = shop.ws("run", "mean", *offline)
