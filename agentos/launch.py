@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agentos.engine import removed_variables
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import WorkerSetup
 from agentos.engine.checkpoints import outlived, store_for
@@ -42,6 +43,7 @@ from agentos.keys.send_log import SendLog
 from agentos.llm import in_worker
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
+from agentos.paths import store_path
 from agentos.providers.provider import base_url_variable
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
@@ -50,6 +52,7 @@ from agentos.reporters.results import ResultsReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
+from agentos.text.words import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,8 @@ class RunRequest:
     """Of the input."""
     graph_options: Mapping[str, Any] = field(default_factory=dict)
     """How workers run the graph; plain data."""
+    pass_env: Sequence[str] = ()
+    """Variables that workers get though they hold keys."""
     is_json: bool = False
     """Standard output carries the event stream; people's text goes to standard error."""
 
@@ -135,6 +140,7 @@ class Launcher:
         with ExitStack() as cleanup:
             cleanup.enter_context(signals_handled(_interrupt))
             keys = _Keys(request)
+            passing_on = _passing_on(request)
             urls, endpoint_warnings = _usable_urls(request, keys.providers)
             run_dir = _make_run_dir(cleanup, _taken(request), is_used=lambda: self._has_begun)
             loop = Loop()
@@ -173,7 +179,7 @@ class Launcher:
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
-            exit_code = self._execute(run, claims, output, results, [*keys.warnings, *endpoint_warnings])
+            exit_code = self._execute(run, claims, output, results, [*keys.warnings, *endpoint_warnings, *passing_on])
             _tidy_up(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
@@ -380,18 +386,38 @@ def _worker_setup(request: RunRequest, run_id: str, urls: Mapping[str, str], key
         run_id=run_id,
         graph=request.graph,
         search_dir=request.search_dir,
-        environment=keys.scrub(_workers_environment(request, urls)),
+        environment=_without_keys(_workers_environment(request, urls), keys, request.pass_env),
         extension=in_worker.EXTENSION,
         extension_options=_preloads(request, keys.providers),
     )
 
 
+def _without_keys(environment: dict[str, str], keys: _Keys, passed: Collection[str]) -> dict[str, str]:
+    """What workers get. Those who miss a variable are told that it was taken away."""
+    kept = {**keys.scrub(environment), **{name: environment[name] for name in passed}}
+    removed = sorted(name for name in environment if name not in kept)
+    return {**kept, removed_variables.VARIABLE: ",".join(removed)}
+
+
+def _passing_on(request: RunRequest) -> list[str]:
+    """What to tell of variables that workers get though they may hold keys. Raises UsageError for one not set."""
+    for name in request.pass_env:
+        if name not in request.environment:
+            raise UsageError(f"--pass-env {name}: it is not set. Export it, or put it into the env file.")
+    if not request.pass_env:
+        return []
+    unseen = "the pool and --budget do not see" if request.budget_usd is not None else "the pool does not see"
+    return [f"workers get {listed(list(request.pass_env))}: {unseen} what they call with it"]
+
+
 def _preloads(request: RunRequest, held: Sequence[str]) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
     if request.preload_providers is not None:
-        return in_worker.preload_options(providers=[name for name in held if name in request.preload_providers])
+        called = [name for name in held if name in request.preload_providers]
+        return in_worker.preload_options(providers=called)
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
-    return in_worker.preload_options(if_used=[name for name in held if default in ("", name)])
+    likely = [name for name in held if default in ("", name)]
+    return in_worker.preload_options(if_used=likely, has_budget=request.budget_usd is not None)
 
 
 def _settings(request: RunRequest, run_id: str) -> RunSettings:
@@ -408,7 +434,11 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         retries=request.retries,
         fresh=request.fresh,
         batch=tuple(request.batch),
-        graph_options={**request.graph_options, "result": request.hands_out_results},
+        graph_options={
+            **request.graph_options,
+            "result": request.hands_out_results,
+            "store": str(store_path(request.project_dir, request.workflow)),
+        },
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
         budget_usd=request.budget_usd,

@@ -32,6 +32,11 @@ def done_notes_dir(project_dir: Path, workflow: str) -> Path:
     return home_dir() / "batches" / project_key(project_dir) / workflow
 
 
+def store_path(project_dir: Path, workflow: str) -> Path:
+    """What a graph without a store of its own keeps beyond one item and one run."""
+    return home_dir() / "stores" / project_key(project_dir) / f"{workflow}.db"
+
+
 def runs_dir() -> Path:
     """One folder per run, named by its start time."""
     return home_dir() / "logs" / "parallel"

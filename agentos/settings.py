@@ -135,6 +135,7 @@ _BETWEEN_PROCESSES = frozenset(
     f"AGENTOS_{name}"
     for name in (
         *("SETTINGS", "ITEM_ID", "RUN_ID", "WORKFLOW_DB", "LEASED_VARIABLES", "ALLOW_UNAPPROVED", "FILE_ISSUES"),
+        "REMOVED_VARIABLES",
         *("SANDBOX", "GIT_WORKTREE", "CLI_CALL", "JUNIT_XML", "HINT_PROJECT", "HINT_PREFIX"),
     )
 )

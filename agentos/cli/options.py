@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
+from agentos.engine.memory_watch import machine_carries, read_meminfo
 from agentos.errors import UsageError
 from agentos.hints import remember_project
 from agentos.paths import find_project_dir
+from agentos.processes import host
 from agentos.settings import CHOICES
 
+MACHINE_DECIDES = 1_000_000
+"""`--parallel` without a number, where no number is the right one everywhere."""
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHUTDOWN_HELP = """\
 Ctrl+C stops gracefully: nothing new starts, running items keep their last
@@ -91,9 +96,17 @@ def time_span(text: str) -> TimeSpan:
 
 
 def add_parallel_options(
-    parser: argparse.ArgumentParser, *names: str, default: int | None = 1, things: str = "items"
+    parser: argparse.ArgumentParser,
+    *names: str,
+    default: int | None = 1,
+    things: str = "items",
+    by_machine: bool = False,
 ) -> None:
-    """--parallel, also by other names, and --dry-run, with --json beside them. Without a default, settings decide."""
+    """--parallel, also by other names, and --dry-run, with --json beside them. Without a default, settings decide.
+
+    With `by_machine` the machine decides how many are many.
+    """
+    most = "what memory allows" if by_machine else str(MAX_PARALLELISM)
     otherwise = "default: limits.parallel in agentos.toml, else 1" if default is None else f"default: {default}"
     parser.add_argument(
         *names,
@@ -101,10 +114,10 @@ def add_parallel_options(
         dest="parallel",
         nargs="?",
         type=whole_number,
-        const=DEFAULT_PARALLELISM,
+        const=MACHINE_DECIDES if by_machine else DEFAULT_PARALLELISM,
         default=default,
         metavar="N",
-        help=f"run N {things} at once (without N: {DEFAULT_PARALLELISM}; maximum {MAX_PARALLELISM}; {otherwise})",
+        help=f"run N {things} at once (without N: {_bare(by_machine)}; maximum {most}; {otherwise})",
     )
     parser.add_argument(
         "--dry-run",
@@ -116,6 +129,10 @@ def add_parallel_options(
         action="store_true",
         help="standard output carries JSON only (one event per line; with --dry-run one object); text goes to stderr",
     )
+
+
+def _bare(by_machine: bool) -> str:
+    return "4 per processor" if by_machine else str(DEFAULT_PARALLELISM)
 
 
 def add_choice_options(parser: argparse.ArgumentParser, noun: str) -> None:
@@ -188,6 +205,16 @@ def project_from(given: str | None, here: Path) -> Path:
     if not project_dir.is_dir():
         raise UsageError(f"--project {given!r}: no such directory.")
     return project_dir
+
+
+def capped_by_machine(parallel: int) -> tuple[int, list[str]]:
+    """The parallelism to use for a graph of the user's own, and what to tell the user about it."""
+    carries = machine_carries(read_meminfo(), host.open_files_limit())
+    if parallel == MACHINE_DECIDES:
+        return min(carries, 4 * (os.cpu_count() or 1)), []
+    if parallel <= max(carries, MAX_PARALLELISM):
+        return parallel, []
+    return carries, [f"--parallel {parallel} is more than this machine's memory carries now; using {carries}"]
 
 
 def capped(parallel: int) -> tuple[int, list[str]]:

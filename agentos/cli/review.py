@@ -40,7 +40,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     answer.add_argument("--approve", action="store_true", help="let the item continue as it is; or take the document")
     answer.add_argument("--revise", metavar="TEXT", help="send the draft or the document back, with what to change")
     answer.add_argument("--review-again", action="store_true", help="have the model review the document as it stands")
-    answer.add_argument("--answer", metavar="JSON", help="any other answer, for graphs of your own")
+    answer.add_argument("--answer", metavar="JSON", help="any other answer, for graphs of your own, like '\"yes\"'")
+    parser.add_argument(
+        "--question", metavar="ID", help="which of several questions the answer is for: its id or number"
+    )
+    parser.add_argument(
+        "--edit",
+        metavar="JSON",
+        help="change these keys of the item's state before it continues, for your own graphs",
+    )
     add_model_options(parser)
     parser.add_argument("--budget", type=dollars, metavar="USD", help="stop before model calls cost more than this")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -53,11 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
     waiting = waiting_items(project_dir)
     answer = _answer(arguments)
     if arguments.item is None or arguments.all:
-        if answer is not None or arguments.review_again:
+        if answer is not None or arguments.review_again or arguments.edit is not None:
             raise UsageError("An answer is for one item: name it, as in ITEM --approve.")
         return _list(waiting, project_dir, as_json=arguments.json)
     matches = _matches(waiting, arguments.item)
-    if not matches and arguments.answer is None:
+    if not matches and arguments.answer is None and arguments.edit is None:
         settings = load_settings(project_dir)
         document = review_documents.find(project_dir, settings, arguments.item)
         if document is not None:
@@ -65,14 +73,54 @@ def run(arguments: argparse.Namespace) -> int:
     item = _only(matches, waiting, arguments.item)
     if arguments.review_again:
         raise UsageError(f"{item.label} waits at a gate: answer with --approve or --revise.")
-    if answer is None:
+    edit = _edit(arguments.edit, item)
+    if answer is None and edit is None:
         return _show(item, as_json=arguments.json)
-    give_answer(project_dir, item, answer)
+    answer = with_answer(item, answer, arguments.question)
+    give_answer(project_dir, item, answer, edit)
     if arguments.json:
-        say_json({"item": item.label, "answer": answer})
+        say_json({"item": item.label, "answer": answer, "edit": edit})
     else:
-        say(f"{prefix_of(item.label)} {_answer_words(answer)}; to continue, run{_command(project_dir, item)}")
+        given = _given_words(item, answer, edit)
+        say(f"{prefix_of(item.label)} {given}; to continue, run{_command(project_dir, item)}")
     return 0
+
+
+def _edit(text: str | None, item: Waiting) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    if len(item.questions) > 1:
+        raise UsageError(f"{item.label} asks {len(item.questions)} questions: answer them before you edit its state.")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--edit is not valid JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise UsageError('--edit takes an object with keys of the state, like \'{"draft": "..."}\'.')
+    return value
+
+
+def with_answer(item: Waiting, answer: Any | None, question: str | None) -> Any | None:
+    """What is stored: the answer itself or, of an item with several questions, all answers by question."""
+    if answer is None or len(item.questions) < 2:
+        if question not in (None, "1", *item.interrupt_ids):
+            raise UsageError(f"{item.label} has no question {question!r}; it asks one, and needs no --question.")
+        return answer
+    numbers = {str(number): each for number, each in enumerate(item.interrupt_ids, start=1)}
+    if question is None:
+        raise UsageError(
+            f"{item.label} asks {len(item.questions)} questions: say which the answer is for, --question 1 to "
+            f"{len(item.questions)}."
+        )
+    chosen = numbers.get(question, question)
+    if chosen not in item.interrupt_ids:
+        raise UsageError(f"{item.label} has no question {question!r}. It has {', '.join(item.interrupt_ids)}.")
+    return {**(item.answer or {}), chosen: answer}
+
+
+def _given_words(item: Waiting, answer: Any | None, edit: dict[str, Any] | None) -> str:
+    words = [_answer_words(answer, item)] if answer is not None else []
+    return "; ".join([*words, *([f"edited {', '.join(edit)}"] if edit else [])])
 
 
 def _answer(arguments: argparse.Namespace) -> Any | None:
@@ -94,7 +142,7 @@ def _answer(arguments: argparse.Namespace) -> Any | None:
 
 
 def _matches(waiting: list[Waiting], name: str) -> list[Waiting]:
-    matches = [item for item in waiting if name.casefold() in (item.label.casefold(), item.item_id.casefold())]
+    matches = [item for item in waiting if name.casefold() in map(str.casefold, _names(item))]
     return [item for item in matches if item.label.casefold() == name.casefold()] or matches
 
 
@@ -102,10 +150,16 @@ def _only(exact: list[Waiting], waiting: list[Waiting], name: str) -> Waiting:
     if len(exact) == 1:
         return exact[0]
     if exact:
-        raise UsageError(f"{name} may be {listed([item.label for item in exact])}: give the whole name.")
+        names = [_names(item)[-1] if len({each.label for each in exact}) == 1 else item.label for item in exact]
+        raise UsageError(f"{name} may be {listed(names)}: give the whole name.")
     others = listed([item.label for item in waiting])
     hint = f"These do: {others}." if others else "Nothing does; run with --review draft, verdict or all for gates."
     raise UsageError(f"{one_line(name, 60)} does not wait for a review. {hint}")
+
+
+def _names(item: Waiting) -> tuple[str, ...]:
+    """Any of these: items of two graphs may have one id."""
+    return item.label, item.item_id, f"{item.workflow}/{item.item_id}"
 
 
 def _list(waiting: list[Waiting], project_dir: Path, *, as_json: bool) -> int:
@@ -121,7 +175,7 @@ def _list(waiting: list[Waiting], project_dir: Path, *, as_json: bool) -> int:
     for item in () if as_json else waiting:
         question = item.question
         gate = f"{one_line(str(question['gate']), 20)} gate" if "gate" in question else "asks"
-        state = _answer_words(item.answer) if item.answer is not None else "waits"
+        state = _answer_words(item.answer, item) if item.answer is not None else "waits"
         say(f"{item.label}  {gate}, round {question.get('round', 1)}: {state}")
     for label, state in () if as_json else documents:
         say(f"{label}  {one_line(state)}")
@@ -138,21 +192,32 @@ def _show(item: Waiting, *, as_json: bool) -> int:
         say_document(document)
         say("")
     else:
-        say(one_line(json.dumps(list(item.questions), default=str), 2000))
+        _show_questions(item)
     for finding in question.get("findings", ()):
         say(f"{prefix_of(item.label)} {one_line(str(finding))}")
     if question.get("verdict"):
         say(f"{prefix_of(item.label)} The reviewer's verdict: {one_line(str(question['verdict']), 40)}")
     if item.answer is not None:
-        say(f"{prefix_of(item.label)} Answered already ({_answer_words(item.answer)}); a new answer replaces it.")
+        known = _answer_words(item.answer, item)
+        say(f"{prefix_of(item.label)} Answered already ({known}); a new answer replaces it.")
     say(f"{prefix_of(item.label)} Answer with: {' or '.join(answer_lines(item))}")
     return 0
 
 
+def _show_questions(item: Waiting) -> None:
+    for number, question in enumerate(item.questions, start=1):
+        place = f"{number}. " if len(item.questions) > 1 else ""
+        say(place + one_line(question if isinstance(question, str) else json.dumps(question, default=str), 2000))
+
+
 def answer_lines(item: Waiting) -> list[str]:
     """What answers it: a gate of ours takes two answers, the question of a user's graph any."""
-    fitting = (Hint.APPROVE, Hint.REVISE) if "gate" in item.question else (Hint.ANSWER,)
-    return [hint.line(label=item.label) for hint in fitting]
+    if "gate" in item.question:
+        return [hint.line(label=item.label) for hint in (Hint.APPROVE, Hint.REVISE)]
+    if "stopped" in item.question and not item.interrupt_ids:
+        return [Hint.APPROVE.line(label=item.label)]
+    which = " --question 1" if len(item.questions) > 1 else ""
+    return [Hint.ANSWER.line(label=item.label) + which]
 
 
 def _document(item: Waiting) -> dict[str, Any]:
@@ -161,11 +226,15 @@ def _document(item: Waiting) -> dict[str, Any]:
         "id": item.item_id,
         "workflow": item.workflow,
         "questions": list(item.questions),
+        "interrupt_ids": list(item.interrupt_ids),
         "answer": item.answer,
+        "edit": item.edit,
     }
 
 
-def _answer_words(answer: Any) -> str:
+def _answer_words(answer: Any, item: Waiting) -> str:
+    if len(item.questions) > 1:
+        return f"answered {len(answer)} of {len(item.questions)} questions"
     action = answer.get("action") if isinstance(answer, dict) else None
     if action not in _ANSWERED:
         return f"answered {one_line(json.dumps(answer), 80)}"

@@ -15,6 +15,7 @@ from agentos.cli.options import (
     SHUTDOWN_HELP,
     add_engine_options,
     add_parallel_options,
+    capped_by_machine,
     project_from,
     whole_number,
 )
@@ -62,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     _add_result_options(parser)
     _add_graph_options(parser)
-    add_parallel_options(parser)
+    add_parallel_options(parser, by_machine=True)
     add_engine_options(parser)
     parser.set_defaults(handler=run)
 
@@ -92,6 +93,13 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
         help="await every node, also where nothing seems to need it (default: only graphs that need it)",
     )
     parser.add_argument(
+        "--pass-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="give workers this variable though it holds a key, for graphs that call models themselves; repeatable",
+    )
+    parser.add_argument(
         "--show-tokens", action="store_true", help="print what the graph's models stream (default: count it)"
     )
 
@@ -108,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
             workflow=Workflow(spec.name_in(project_dir), arguments.graph),
             project_dir=project_dir,
             settings=load_settings(project_dir),
+            cap=capped_by_machine,
             plan=plan,
             skipped=left,
             batch=[item.id for item in items],
@@ -118,6 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
                 hands_out_results=True,
                 results_target=Path(arguments.output) if arguments.output else None,
                 results_in_order=arguments.ordered,
+                pass_env=tuple(dict.fromkeys(arguments.pass_env)),
                 graph_options={"async": arguments.is_async, "tokens": arguments.show_tokens},
             ),
         )

@@ -84,13 +84,16 @@ class Work:
     close: Callable[[], None] = _do_nothing
     """The last lines and deeds, after a run that was not interrupted."""
 
+    cap: Callable[[int], tuple[int, list[str]]] = capped
+    """How many may run at once of those that are wanted, and what to say of it."""
+
     @property
     def parallel(self) -> int:
-        return capped(self._wanted_parallel)[0]
+        return self.cap(self._wanted_parallel)[0]
 
     @property
     def all_warnings(self) -> list[str]:
-        return [*capped(self._wanted_parallel)[1], *self.warnings]
+        return [*self.cap(self._wanted_parallel)[1], *self.warnings]
 
     @property
     def for_a_person(self) -> list[tuple[str, Reason]]:

@@ -21,7 +21,9 @@ from agentos.engine.item_end import surprise
 from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
 from agentos.engine.lease_server import LeaseServer, RunControl
+from agentos.engine.limits import MAX_PARALLELISM
 from agentos.engine.loop import Loop
+from agentos.engine.memory_watch import WATCH_SECONDS, available_share, next_limit, read_meminfo
 from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, StartItem, UpMessage
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
@@ -32,7 +34,7 @@ from agentos.engine.standby import Standby
 from agentos.engine.standstill import Standstill
 from agentos.engine.stopping import GRACE, Stopping
 from agentos.errors import ExitCode
-from agentos.events import Event, Listener, OutputProduced, RunFaulted, StopRequested, Warned
+from agentos.events import Event, Listener, OutputProduced, ParallelismChanged, RunFaulted, StopRequested, Warned
 from agentos.keys.leases import LeaseAsk, LeaseCancel, LeaseReturn
 from agentos.keys.redaction import Redactor, redact_record
 
@@ -62,6 +64,7 @@ class Coordinator:
         """
         self._plan = plan
         self._settings = settings
+        self._by_keys = self._by_memory = settings.parallel
         self._loop = loop
         self._hold_node = hold_node
         self._items = {item.id: item for item in plan.items}
@@ -160,7 +163,18 @@ class Coordinator:
             run.watch.wait_for_key(item_id in waiting)
 
     def set_parallel(self, parallel: int) -> None:
-        self._perform(self._schedule.limit_changed(parallel))
+        self._by_keys = parallel
+        self._perform(self._schedule.limit_changed(min(self._by_keys, self._by_memory)))
+
+    def _watch_memory(self) -> None:
+        """Only where many run at once: a few workers are the user's own business."""
+        limit = next_limit(self._by_memory, self._settings.parallel, available_share(read_meminfo()))
+        if limit != self._by_memory:
+            reason = "memory is nearly used up" if limit < self._by_memory else "there is memory again"
+            self._emit(ParallelismChanged(now=limit, before=self._by_memory, reason=reason))
+            self._by_memory = limit
+            self.set_parallel(self._by_keys)
+        self._loop.after(WATCH_SECONDS, self._watch_memory)
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -273,6 +287,8 @@ class Coordinator:
             if notice:
                 self._emit(Warned(text=notice))
             self._perform(self._schedule.begin())
+            if self._settings.parallel > MAX_PARALLELISM:
+                self._watch_memory()
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         self._perform(waiting)
 

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import zip_longest
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -43,6 +44,7 @@ from agentos.engine.messages import (
 )
 from agentos.engine.plain_json import KIND, json_text, to_plain
 from agentos.engine.plan import ITEM_VARIABLE
+from agentos.engine.removed_variables import hint
 from agentos.engine.worker_extension import WorkerExtension
 from agentos.errors import AgentosError, CallCancelledError
 from agentos.keys.lease_client import LeaseClient
@@ -328,12 +330,14 @@ def _run_options(start: StartItem, channel: Channel) -> RunOptions:
     `store`: where a store is for a graph that has none. `result`: hand out what the graph came to.
     """
     from agentos.engine.graph import RunOptions  # noqa: PLC0415  Loaded by now.
+    from agentos.engine.shared_store import SharedStore  # noqa: PLC0415
 
     options = start.options
     return RunOptions(
         config=options.get("config") or {},
         context=options.get("context"),
         is_async=bool(options.get("async")),
+        store=SharedStore(Path(options["store"])) if options.get("store") else None,
         on_custom=lambda node, data: channel.send(CustomData(node=node, data=to_plain(data))),
         on_token=_print_token if options.get("tokens") else None,
     )
@@ -409,7 +413,8 @@ def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: R
     shown = fault or error
     return ItemFailed(
         error_type=type(shown).__name__,
-        message=redactor.redact_text(_safe_text(shown))[:_MAX_MESSAGE_CHARACTERS],
+        message=redactor.redact_text(_safe_text(shown))[:_MAX_MESSAGE_CHARACTERS]
+        + hint(_safe_text(error), os.environ),
         traceback=_shortened(redactor.redact_text(_safe_traceback(error))),
         finished=finished,
         is_run_fault=fault is not None,

@@ -25,6 +25,11 @@ class WorkerExtension(Protocol):
         """
         ...
 
+    @staticmethod
+    def notice(options: Mapping[str, Any], loaded: Collection[str]) -> str:
+        """What users should know of a graph that has loaded these modules; empty when there is nothing."""
+        ...
+
     def begin(self, leases: LeaseBroker, mask: Callable[[str], str], notes: str) -> None:
         """Before the first node. `mask` hides keys in text; `notes` is what an earlier attempt noted, or empty."""
         ...
@@ -47,6 +52,10 @@ class NoExtension:
 
     @staticmethod
     def preload(options: Mapping[str, Any], loaded: Collection[str]) -> None: ...
+
+    @staticmethod
+    def notice(options: Mapping[str, Any], loaded: Collection[str]) -> str:
+        return ""
 
     def begin(self, leases: LeaseBroker, mask: Callable[[str], str], notes: str) -> None: ...
 

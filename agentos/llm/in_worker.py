@@ -15,9 +15,11 @@ EXTENSION = f"{__name__}:ModelCalls"
 """How the engine is told of it."""
 
 
-def preload_options(*, providers: Sequence[str] = (), if_used: Sequence[str] = ()) -> dict[str, Any]:
+def preload_options(
+    *, providers: Sequence[str] = (), if_used: Sequence[str] = (), has_budget: bool = False
+) -> dict[str, Any]:
     """Whose SDKs are loaded once for all workers: always, or if the graph turns out to call models."""
-    return {"providers": list(providers), "if_used": list(if_used)}
+    return {"providers": list(providers), "if_used": list(if_used), "has_budget": has_budget}
 
 
 class ModelCalls:
@@ -35,6 +37,13 @@ class ModelCalls:
             from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
 
             preload(tuple(providers))
+
+    @staticmethod
+    def notice(options: Mapping[str, Any], loaded: Collection[str]) -> str:
+        """A budget counts calls that are made through us."""
+        if options.get("has_budget") and "agentos.llm" not in loaded:
+            return "the graph does not call models through agentos.llm: --budget does not see what it spends"
+        return ""
 
     def begin(self, leases: LeaseBroker, mask: Callable[[str], str], notes: str) -> None:
         set_broker(leases, mask=mask)

@@ -60,6 +60,16 @@ def volunteer_for_oom_killer() -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
+def open_files_limit() -> int:
+    """How many files this process may have open."""
+    try:
+        import resource  # noqa: PLC0415  Unix only.
+    except ImportError:
+        return 512
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
+
+
 def limit_memory(megabytes: int) -> None:
     """Allocations beyond this fail with MemoryError in this process and its children."""
     import resource  # noqa: PLC0415  Unix only.

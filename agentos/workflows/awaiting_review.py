@@ -29,8 +29,12 @@ class Waiting:
     workflow: str
     item_id: str
     questions: tuple[Any, ...]
+    interrupt_ids: tuple[str, ...] = ()
+    """LangGraph's id of each question; none when the graph stops by itself before or after a node."""
     answer: Any | None = None
-    """Given already; the next run continues with it."""
+    """Given already; the next run continues with it. With several questions, answers by the question's id."""
+    edit: dict[str, Any] | None = None
+    """What the next run changes in its state first."""
 
     @property
     def label(self) -> str:
@@ -50,12 +54,20 @@ def waiting_items(project_dir: Path) -> list[Waiting]:
     for ref in store.items():
         seen = store.peek(ref)
         if seen is not None and seen.questions is not None:
-            questions = tuple(seen.questions)
-            found.append(Waiting(workflow=ref.workflow, item_id=ref.item_id, questions=questions, answer=seen.answer))
+            found.append(
+                Waiting(
+                    workflow=ref.workflow,
+                    item_id=ref.item_id,
+                    questions=tuple(seen.questions),
+                    interrupt_ids=tuple(seen.interrupt_ids or ()),
+                    answer=seen.answer,
+                    edit=seen.edit,
+                )
+            )
     return sorted(found, key=lambda item: item.label)
 
 
-def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
+def give_answer(project_dir: Path, item: Waiting, answer: Any, edit: dict[str, Any] | None = None) -> None:
     """Store a person's answer; on disk when this returns. A later answer replaces it until the item continues.
 
     Raises NotAnswerable when a run has the item, or when it has continued since it was looked at.
@@ -65,7 +77,7 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any) -> None:
         if not store.exists(ref):
             raise NotAnswerable(f"{item.label} has continued and ended since you looked at it.")
         try:
-            store.answer(ref, item.questions, answer)
+            store.answer(ref, item.questions, answer, edit)
         except NotAsking:
             raise NotAnswerable(
                 f"{item.label} has continued since you looked at it: look again before you answer."

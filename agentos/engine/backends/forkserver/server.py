@@ -30,6 +30,7 @@ from agentos.engine.backends.forkserver.leftovers import (
 )
 from agentos.engine.backends.forkserver.loading_guard import LoadingGuard
 from agentos.engine.limits import refuse_too_little
+from agentos.engine.removed_variables import hint
 from agentos.engine.stopping import EXITING_SECONDS, GRACE
 from agentos.engine.worker_extension import NoExtension, WorkerExtension, extension_named
 from agentos.errors import UsageError
@@ -150,28 +151,30 @@ class ForkServer:
         except BaseException as error:
             self._send("failed", is_usage=isinstance(error, UsageError), **_words(error))
             return False
+        self._extension = extension_named(self._settings["extension"])
+        notice = self._extension.notice(self._settings["extension_options"], loaded)
         # What nobody holds any more is closed by the collector, which has been off.
         gc.collect()
         if not self._settings["fork"]:
             self._graph = None
         elif left := left_open(before, OpenThings.now()):
-            self._start_over_without_graph(before, environment, keys, left)
-        self._extension = extension_named(self._settings["extension"])
+            told = f"loading the graph leaves open {', '.join(left)}: each worker loads it by itself"
+            self._start_over_without_graph(before, environment, keys, "; ".join(filter(None, [told, notice])))
         if self._settings["fork"]:
             # What is missing or broken is the business of whoever needs it.
             with suppress(Exception):
                 self._extension.preload(self._settings["extension_options"], loaded)
-        return self._ready(keys)
+        return self._ready(keys, notice)
 
     def _start_over_without_graph(
-        self, before: OpenThings, environment: dict[str, str], keys: list[str] | None, left: list[str]
+        self, before: OpenThings, environment: dict[str, str], keys: list[str] | None, notice: str
     ) -> NoReturn:
         """Become a server that has not loaded the graph: workers forked from it share nothing that is open here.
 
         The process stays the same for the coordinator and for the kernel; its threads, descriptors and memory go.
         """
-        notice = f"loading the graph leaves open {', '.join(left)}: each worker loads it by itself"
         host.flush_output()
+        self._guard.stand_down()
         for pid in host.children_of(os.getpid()):
             host.kill_quietly(pid)
             _wait_for(pid)
@@ -340,6 +343,7 @@ def _words(error: BaseException) -> dict[str, str]:
     except BaseException:
         text = "(its text cannot be shown)"
     message = text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
+    message += hint(text, os.environ)
     return {"message": message[:_MOST_MESSAGE_CHARACTERS], "place": _place_of(error)[:_MOST_MESSAGE_CHARACTERS]}
 
 

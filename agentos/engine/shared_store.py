@@ -1,0 +1,48 @@
+"""The store of a graph that has none of its own: one SQLite file for all its items, opened when it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from langgraph.store.base import BaseStore, Op, Result
+
+_BUSY_SECONDS = 30.0
+"""How long a write waits for those of other items."""
+
+
+class SharedStore(BaseStore):
+    """Safe across processes: each has its own connection, and SQLite's locks between them."""
+
+    supports_ttl = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._opened: Any = None
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        with self._lock:
+            found: list[Result] = self._store().batch(ops)
+            return found
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return await asyncio.get_running_loop().run_in_executor(None, self.batch, list(ops))
+
+    def _store(self) -> Any:
+        if self._opened is None:
+            from langgraph.store.sqlite import SqliteStore  # noqa: PLC0415  Few graphs use a store.
+
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            connection = sqlite3.connect(
+                self._path, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS
+            )
+            connection.execute("PRAGMA journal_mode=WAL")
+            opened = SqliteStore(connection)
+            opened.setup()
+            self._opened = opened
+        return self._opened

@@ -1,0 +1,164 @@
+"""What a graph is run with: configuration, context, environment, a store, keys of its own; and what a person answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from harness import Finished, Sandbox
+from test_any_graph import write
+
+CONFIGURED = """
+    import os
+    from dataclasses import dataclass
+    from typing import TypedDict
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.graph import START, StateGraph
+    from langgraph.runtime import Runtime
+
+    @dataclass
+    class Context:
+        tone: str = "plain"
+
+    class State(TypedDict, total=False):
+        text: str
+        seen: dict
+
+    def look(state: State, config: RunnableConfig, runtime: Runtime[Context]):
+        runtime.store.put(("items",), os.environ["AGENTOS_ITEM_ID"], {"tone": runtime.context.tone})
+        return {"seen": {
+            "model": config["configurable"].get("model"),
+            "limit": config["recursion_limit"],
+            "tone": runtime.context.tone,
+            "place": os.environ.get("PLACE"),
+            "stored": len(runtime.store.search(("items",))),
+        }}
+
+    def need_key(_):
+        return {"text": "key of " + str(len(os.environ["OPENAI_API_KEY"]))}
+
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("look", look)
+    graph.add_edge(START, "look")
+
+    keyed = StateGraph(State)
+    keyed.add_node("need_key", need_key)
+    keyed.add_edge(START, "need_key")
+"""
+
+ASKING = """
+    from typing import Annotated, TypedDict
+    import operator
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.types import interrupt
+
+    class State(TypedDict, total=False):
+        draft: str
+        said: Annotated[list, operator.add]
+
+    def number(_):
+        answer = interrupt("a number?")
+        return {"said": [int(answer) + int(interrupt("another?"))]}
+
+    def name(_):
+        return {"said": [interrupt({"ask": "a name?"})]}
+
+    both = StateGraph(State)
+    both.add_node("number", number)
+    both.add_node("name", name)
+    both.add_edge(START, "number")
+    both.add_edge(START, "name")
+
+    gate = StateGraph(State)
+    gate.add_node("write", lambda _: {"draft": "first"})
+    gate.add_node("send", lambda state: {"said": ["sent " + state["draft"]]})
+    gate.add_edge(START, "write")
+    gate.add_edge("write", "send")
+    stopping = gate.compile(interrupt_before=["send"])
+"""
+
+
+def states(done: Finished) -> dict[str, Any]:
+    return {line["id"]: line["state"] for line in map(json.loads, done.lines)}
+
+
+def test_configuration_context_environment_and_store_reach_the_nodes(sandbox: Sandbox) -> None:
+    write(sandbox, "configured.py", CONFIGURED)
+    own = {"context": {"tone": "loud"}, "config": {"configurable": {"model": "b"}}, "env": {"PLACE": "here"}}
+    sandbox.write_items({"id": "i1"}, {"id": "i2", **own})
+    common = ["--config", '{"configurable": {"model": "a", "thread_id": "x"}}', "--recursion-limit", "7"]
+
+    done = sandbox.run(*common, "--output", "-", graph="configured.py:graph")
+
+    assert done.code == 0, done
+    assert [state["seen"] for state in states(done).values()] == [
+        {"model": "a", "limit": 7, "tone": "plain", "place": None, "stored": 1},
+        {"model": "b", "limit": 7, "tone": "loud", "place": "here", "stored": 2},
+    ]
+
+
+def test_a_key_variable_is_kept_from_workers_and_named_or_passed_on(sandbox: Sandbox) -> None:
+    write(sandbox, "configured.py", CONFIGURED)
+    sandbox.write_items({"id": "a"})
+    env = {"OPENAI_API_KEY": "sk-not-a-real-one"}
+
+    failed = sandbox.run("--budget", "1", graph="configured.py:keyed", env=env)
+    passed = sandbox.run("--pass-env", "OPENAI_API_KEY", "--budget", "1", graph="configured.py:keyed", env=env)
+
+    assert failed.code == 1
+    assert "OPENAI_API_KEY is set, but holds a key" in failed.stdout
+    assert "--pass-env OPENAI_API_KEY" in failed.stdout
+    assert "--budget does not see what it spends" in failed.stdout
+    assert passed.code == 0, passed
+    head = "workers get OPENAI_API_KEY: the pool and --budget do not see what they call with it"
+    assert f"[COORDINATOR] Warning: {head}" in passed.lines
+    unset = sandbox.run("--pass-env", "NOWHERE", graph="configured.py:keyed")
+    assert (unset.code, "--pass-env NOWHERE: it is not set" in unset.stderr) == (2, True)
+
+
+def test_questions_are_answered_one_by_one_and_a_wrong_answer_is_replaced(sandbox: Sandbox) -> None:
+    write(sandbox, "asking.py", ASKING)
+    sandbox.write_items({"id": "a"})
+
+    def go_on() -> dict[str, Any]:
+        done = sandbox.run("--output", "-", graph="asking.py:both")
+        return dict(json.loads(done.lines[0]))
+
+    def answer(*words: str) -> Finished:
+        return sandbox.command("review", "a", *words)
+
+    asked = go_on()
+    assert asked["outcome"] == "awaiting_review"
+    values = {str(each["value"]): each["id"] for each in asked["interrupts"]}
+    assert set(values) == {"a number?", "{'ask': 'a name?'}"}
+    [waiting] = json.loads(sandbox.command("review", "--json").stdout)
+    assert set(waiting["interrupt_ids"]) == set(values.values())
+    assert "asks 2 questions" in answer("--answer", '"7"').stderr
+
+    number = values["a number?"]
+    assert answer("--answer", '"seven"', "--question", number).code == 0
+    assert go_on()["error"]["type"] == "ValueError"
+    assert answer("--answer", '"7"', "--question", number).code == 0
+    again = go_on()
+    assert [each["value"] for each in again["interrupts"]] == ["another?", {"ask": "a name?"}]
+    second = next(each["id"] for each in again["interrupts"] if each["value"] == "another?")
+    answer("--answer", '"1"', "--question", second)
+    answer(
+        "--answer", '"bo"', "--question", str(1 + [e["value"] for e in again["interrupts"]].index({"ask": "a name?"}))
+    )
+    done = go_on()
+    assert (done["outcome"], sorted(map(str, done["state"]["said"]))) == ("completed", ["8", "bo"])
+
+
+def test_a_graph_that_stops_before_a_node_waits_and_its_state_can_be_edited(sandbox: Sandbox) -> None:
+    write(sandbox, "asking.py", ASKING)
+    sandbox.write_items({"id": "a"}, {"id": "b"})
+    assert sandbox.run(graph="asking.py:stopping").code == 3
+    assert "agentos review a --approve" in sandbox.command("review", "a").stdout
+
+    assert sandbox.command("review", "a", "--edit", '{"draft": "second"}').code == 0
+    assert sandbox.command("review", "b", "--approve").code == 0
+    done = sandbox.run("--output", "-", graph="asking.py:stopping")
+
+    assert done.code == 0, done
+    assert {i: state["said"] for i, state in states(done).items()} == {"a": ["sent second"], "b": ["sent first"]}
