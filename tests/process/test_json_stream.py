@@ -76,6 +76,7 @@ class TestFiles:
             "bad.log",
             "good.log",
             "later.log",
+            "results.jsonl",
             "run.lock",
             "summary.json",
             "workflow-audit-bad.jsonl",

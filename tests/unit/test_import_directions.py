@@ -323,6 +323,7 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
     assert users == {
         "agentos.engine.graph",
         "agentos.engine.graph_loading",
+        "agentos.engine.shared_store",
         "agentos.engine.subgraph_nodes",
         "agentos.engine.checkpoints.sqlite_saver",
     }
