@@ -1,4 +1,4 @@
-"""What a graph is run with: configuration, context, environment, a store, keys of its own; and what a person answers."""
+"""What a graph is run with: configuration, context, environment, a store, keys; and what a person answers."""
 
 from __future__ import annotations
 
