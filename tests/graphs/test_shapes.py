@@ -1,0 +1,130 @@
+"""Graphs of every published shape: the same state as plain `invoke`, and the same again after a kill half way."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Sandbox, eventually
+
+HERE = Path(__file__).parent
+COUNT = 5
+QUICK = ["nested_subgraphs", "functional"]
+"""In every `make test`; all others with `-m slow`."""
+PLAIN = """
+import asyncio, json, sys
+import shapes
+from agentos.engine.graph_loading import FactoryCall, load_graph
+from agentos.engine.plain_json import to_plain
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from pathlib import Path
+
+async def run(name, number):
+    config = {"configurable": {"thread_id": str(number)}}
+    async with load_graph(f"shapes.py:{name}", Path.cwd()).opened_async(FactoryCall(config)) as graph:
+        graph = graph.copy({"checkpointer": InMemorySaver(), "store": graph.store or InMemoryStore()})
+        context = {} if graph.context_schema else None
+        result = await graph.ainvoke(shapes.SHAPES[name](number), config, context=context)
+    if isinstance(result, dict):
+        result.pop("__interrupt__", None)
+    return to_plain(result)
+
+told = {
+    name: {
+        "inputs": [make(n) for n in range(5)],
+        "states": [asyncio.run(run(name, n)) for n in range(5)],
+        "has_one_step": name in shapes.ONE_STEP,
+    }
+    for name, make in shapes.SHAPES.items()
+}
+print(json.dumps(told))
+"""
+
+
+def shape_names() -> list[str]:
+    """Read, not imported: whoever collects tests needs no LangGraph."""
+    tree = ast.parse((HERE / "shapes.py").read_text())
+    found = next(n.value for n in tree.body if isinstance(n, ast.AnnAssign) and ast.unparse(n.target) == "SHAPES")
+    assert isinstance(found, ast.Dict)
+    groups = [value.args[0] for key, value in zip(found.keys, found.values, strict=True) if key is None]
+    names = [key for group in groups for key in group.elts] + [key for key in found.keys if key is not None]
+    return [key.value for key in names]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What plain `invoke` makes of each shape and item."""
+    command = [sys.executable, "-c", PLAIN]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Sandbox]:
+    made = Sandbox(tmp_path)
+    shutil.copy(HERE / "shapes.py", made.project)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def without_ids(value: Any) -> Any:
+    """Messages and questions get ids by chance."""
+    if isinstance(value, dict):
+        return {k: without_ids(v) for k, v in value.items() if not (k == "id" and "content" in value)}
+    return [without_ids(each) for each in value] if isinstance(value, list) else value
+
+
+def check(project: Sandbox, name: str, plain: dict[str, Any]) -> None:
+    project.write_items(*({"id": f"i{n}", "input": value} for n, value in enumerate(plain["inputs"])))
+    hold = project.root / "hold"
+    hold.mkdir()
+    out = project.root / "out.jsonl"
+    command = ["--parallel", str(COUNT), "--output", str(out), "--ordered"]
+    graph = f"shapes.py:{name}"
+    run = project.start(*command, graph=graph, env={"SHAPES_HOLD": str(hold)})
+    if plain["has_one_step"]:
+        eventually(lambda: run.process.poll() is not None, "the run's end", 120)
+    else:
+        eventually(lambda: len(list(hold.iterdir())) == COUNT, f"{COUNT} items half way", 120)
+        run.kill(signal.SIGKILL)
+    run.process.wait()
+    (hold / "go").touch()
+
+    done = project.run(*command, graph=graph, env={"SHAPES_HOLD": str(hold)}, seconds=120)
+
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["id"] for line in found] == [f"i{n}" for n in range(COUNT)], (done, found)
+    wanted = "awaiting_review" if name == "asks_a_person" else "completed"
+    assert {line["outcome"] for line in found} == {wanted}, (done, found)
+    assert without_ids([line["state"] for line in found]) == without_ids(plain["states"])
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_shape_ends_as_plain_invoke_does_after_a_kill_half_way(
+    project: Sandbox, name: str, plain: dict[str, Any]
+) -> None:
+    check(project, name, plain[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in shape_names() if name not in QUICK])
+def test_every_shape_ends_as_plain_invoke_does_after_a_kill_half_way(
+    project: Sandbox, name: str, plain: dict[str, Any]
+) -> None:
+    check(project, name, plain[name])
+
+
+def test_there_are_shapes_enough() -> None:
+    assert len(set(shape_names())) >= 40
