@@ -29,7 +29,7 @@ from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan, item_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
-from agentos.errors import AgentosError, ExitCode
+from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.events import Listener, PreflightDone, Stamped, Warned
 from agentos.files import remove_all, remove_empty
 from agentos.keys.broker import KeyBroker
