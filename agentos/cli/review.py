@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     answer = with_answer(item, answer, arguments.question)
     give_answer(project_dir, item, answer, edit)
     if arguments.json:
-        say_json({"item": item.label, "answer": answer, "edit": edit})
+        say_json({"item": item.label, "answer": answer, **({"edit": edit} if edit else {})})
     else:
         given = _given_words(item, answer, edit)
         say(f"{prefix_of(item.label)} {given}; to continue, run{_command(project_dir, item)}")

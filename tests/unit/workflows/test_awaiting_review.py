@@ -109,7 +109,7 @@ def test_graphs_of_ones_own_ask_anything_and_take_any_answer(
 ) -> None:
     park(bench, "flows-mine", "a1", "Which colour?")
     assert main(["review", "a1"]) == 0
-    assert '["Which colour?"]' in capsys.readouterr().out
+    assert "Which colour?\n[a1] Answer with: agentos review a1 --answer '\"yes\"'" in capsys.readouterr().out
     assert main(["review", "a1", "--answer", '"green"']) == 0
     assert "to continue, run the same command again" in capsys.readouterr().out
     assert waiting_items(bench.project)[0].answer == "green"
