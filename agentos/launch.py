@@ -322,13 +322,29 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         memory=keys.memory,
         sends=SendLog() if keys.credentials.credentials else None,
         salt=load_salt() if keys.credentials.credentials else b"",
-        budget=Budget(request.budget_usd) if request.budget_usd is not None else None,
+        budget=_budget(request),
         patience=_patience(request.max_wait_seconds),
         key_file=own_file if request.credentials is None else None,
         priority_of={item.id: item.priority for item in request.plan.items}.__getitem__,
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
     return LeaseServer(broker, control, loop, emit, parallel=request.parallel)
+
+
+def _budget(request: RunRequest) -> Budget | None:
+    """With what the runs that this one resumes have spent."""
+    if request.budget_usd is None:
+        return None
+    notes = DoneNotes(request.project_dir, request.workflow)
+    if request.fresh:
+        notes.forget_spent()
+
+    def note_spent(spent_usd: float) -> None:
+        # What cannot be noted is counted for this run at least.
+        with suppress(OSError):
+            notes.note_spent(spent_usd)
+
+    return Budget(request.budget_usd, notes.spent_usd(), note_spent)
 
 
 def _patience(max_wait_seconds: float | None) -> Patience | None:

@@ -34,6 +34,7 @@ class Seen:
     tool_name: str | None
     schema: Mapping[str, Any] | None
     """The structure asked for, as a tool or as a response format."""
+    max_output_tokens: int | None = None
     wants_stream: bool = False
     at_seconds: float = 0.0
     """Since the server started."""
@@ -108,6 +109,7 @@ class GoogleFormat:
             "conversation": tuple(conversation),
             "tool_name": functions[0]["name"] if functions else None,
             "schema": schema,
+            "max_output_tokens": generation.get("maxOutputTokens"),
         }
 
     def reply(self, seen: Seen, text: str, output: Any | None) -> dict[str, Any]:

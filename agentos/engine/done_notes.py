@@ -14,6 +14,7 @@ from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import done_notes_dir
 
 _FORGOTTEN = ".forgotten"
+_SPENT = "spent-usd"
 _MOST_BYTES = 1 << 26
 
 
@@ -64,12 +65,31 @@ class DoneNotes:
         """Whether it was done, with whatever input."""
         return self._path(item_id).exists()
 
+    def spent_usd(self) -> float:
+        """What the runs of the batch have spent so far; 0 if none had a budget."""
+        try:
+            spent = float(read_regular(self._directory / _SPENT, _MOST_BYTES))
+        except (OSError, ValueError):
+            return 0.0
+        return spent if 0.0 <= spent < float("inf") else 0.0
+
+    def note_spent(self, spent_usd: float) -> None:
+        """Until the batch is done or starts over. A power cut may cost the last calls of it, a kill none."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        written = self._directory / f"{_SPENT}.new"
+        written.write_text(f"{spent_usd:.6f}")
+        written.replace(self._directory / _SPENT)
+
+    def forget_spent(self) -> None:
+        (self._directory / _SPENT).unlink(missing_ok=True)
+
     def forget(self, item_id: str) -> None:
         self._path(item_id).unlink(missing_ok=True)
 
     def forget_all(self, item_ids: Iterable[str], run_id: str) -> None:
         """In one step: after a kill, all of them count as done or none does."""
         if self._directory.is_dir():
+            self.forget_spent()
             write_whole(self._directory / f"{run_id}{_FORGOTTEN}", json.dumps(list(item_ids)))
             self._finish_forgetting()
 

@@ -36,7 +36,15 @@ from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, Non
 from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience
 from agentos.keys.send_log import SendLog
 from agentos.keys.waiting import WaitingNotices
-from agentos.providers.evidence import KEY_STATES, Evidence, QuotaSpent, RateLimited, Rejected, Succeeded
+from agentos.providers.evidence import (
+    KEY_STATES,
+    Evidence,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    Succeeded,
+    TransportFailed,
+)
 
 LaneId = tuple[str, str]
 """(provider, model)."""
@@ -271,10 +279,18 @@ class KeyBroker:
         now = self._clock()
         self._pool.release(now, held.key_name, fence, evidence)
         if self._budget is not None:
-            cost_usd = evidence.usage.cost_usd if isinstance(evidence, Succeeded) else None
-            self._budget.settle(fence, cost_usd or 0.0)
+            self._settle(self._budget, fence, evidence)
             self._tell_of_spending(self._budget)
         self._remember(now, held.key_name, evidence)
+
+    def _settle(self, budget: Budget, fence: int, evidence: Evidence) -> None:
+        match evidence:
+            case Succeeded(usage=usage):
+                budget.settle(fence, usage.cost_usd or 0.0)
+            case TransportFailed(may_be_charged=True):
+                budget.write_off(fence)
+            case _:
+                budget.settle(fence, 0.0)
 
     def _remember(self, now: float, key_name: str, evidence: Evidence) -> None:
         if isinstance(evidence, RateLimited | QuotaSpent | Rejected):
@@ -321,6 +337,7 @@ class KeyBroker:
             provider=grant.provider,
             model=grant.model,
             secret=self._secrets.get(grant.key_name, ""),
+            most_output_tokens=call.ask.most_output_tokens if self._budget is not None else None,
         )
         return call.owner, LeaseGranted(ticket=call.ticket, lease=lease)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 WARN_SHARE = 0.8
 
 
 class Budget:
-    """A cap over all calls of a run. What is reserved counts as spent until the call says what it really cost."""
+    """A cap over all calls of a batch. What is reserved counts as spent until the call says what it really cost."""
 
-    def __init__(self, cap_usd: float) -> None:
+    def __init__(
+        self, cap_usd: float, spent_usd: float = 0.0, on_spent: Callable[[float], None] = lambda _spent_usd: None
+    ) -> None:
+        """`spent_usd` is what earlier runs of the batch have spent; `on_spent` hears of each change."""
         self.cap_usd = cap_usd
-        self.spent_usd = 0.0
+        self.spent_usd = spent_usd
+        self._on_spent = on_spent
         self._reserved: dict[int, float] = {}
         self._warned_share = 0.0
 
@@ -31,11 +37,16 @@ class Budget:
     def settle(self, fence: int, cost_usd: float) -> None:
         """The call is over. Settling twice counts the cost twice but never frees anything."""
         self._reserved.pop(fence, None)
-        self.spent_usd += cost_usd
+        self._spend(cost_usd)
 
     def write_off(self, fence: int) -> None:
         """The call's end will never be known: it counts as what was reserved for it."""
-        self.spent_usd += self._reserved.pop(fence, 0.0)
+        self._spend(self._reserved.pop(fence, 0.0))
+
+    def _spend(self, cost_usd: float) -> None:
+        if cost_usd:
+            self.spent_usd += cost_usd
+            self._on_spent(self.spent_usd)
 
     def warning_due(self) -> bool:
         """True once at 80 % and once at 100 %."""

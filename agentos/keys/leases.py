@@ -17,6 +17,8 @@ class Ask:
     model: str
     estimated_tokens: int = 0
     estimated_cost_usd: float | None = None
+    """With an answer of `most_output_tokens`."""
+    most_output_tokens: int | None = None
     call: int = 0
     """The asker's number for the call: the same in all of its attempts. 0 if it makes only one."""
     refused_by: tuple[str, ...] = ()
@@ -33,6 +35,8 @@ class Lease:
     provider: str
     model: str
     secret: str = field(repr=False)
+    most_output_tokens: int | None = None
+    """What the answer must not exceed: no more money is reserved for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,9 @@ from agentos.text.words import one_line
 Attempt = Callable[[Lease], Attempted]
 """Asks the provider once. Given the lease, not its secret: a lease can be shown in a traceback."""
 
-# What an answer is reserved at when the caller gives no bound: long documents are about this long.
-_USUAL_OUTPUT_TOKENS = 4096
+# What an answer is reserved at, and bounded by if there is a budget, when the caller gives no bound: long documents
+# with what a model thinks beforehand are about this long.
+_USUAL_OUTPUT_TOKENS = 8192
 
 retry_policy = RetryPolicy()
 _calls = itertools.count(1)
@@ -83,7 +84,8 @@ def _ask(request: Request) -> Ask:
         provider=request.model.provider,
         model=request.model.model,
         estimated_tokens=input_tokens,
-        estimated_cost_usd=pricing.cost_usd(request.model, input_tokens, output_tokens),
+        estimated_cost_usd=pricing.cost_usd(request.model, pricing.most_tokens(request.text), output_tokens),
+        most_output_tokens=output_tokens,
         call=next(_calls),
     )
 

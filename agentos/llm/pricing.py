@@ -7,11 +7,19 @@ from functools import lru_cache
 from agentos.llm.types import KEYLESS, ModelName
 
 _CHARACTERS_PER_TOKEN = 4
+_FEWEST_BYTES_PER_TOKEN = 2
+_FRAME_TOKENS = 50
+"""What providers put around a prompt."""
 
 
 def estimate_tokens(text: str) -> int:
     """Roughly how many tokens a text is; never 0, so that an estimate always reserves something."""
     return max(1, -(-len(text) // _CHARACTERS_PER_TOKEN))
+
+
+def most_tokens(text: str) -> int:
+    """As many tokens as a text may be, whatever its language: what is reserved must not be passed."""
+    return max(1, -(-len(text.encode(errors="replace")) // _FEWEST_BYTES_PER_TOKEN)) + _FRAME_TOKENS
 
 
 def cost_usd(model: ModelName, input_tokens: int, output_tokens: int) -> float | None:

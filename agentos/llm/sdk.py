@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -55,6 +56,8 @@ def send(
     """Ask once, with no retry of any kind. Raises only when cancelled; a failure comes back as evidence."""
     _clients.may_have_connections = True
     exchange = Exchange(request.model.provider, lease.secret)
+    if lease.most_output_tokens is not None:
+        request = replace(request, max_output_tokens=lease.most_output_tokens)
     return loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)
 
 
@@ -70,7 +73,7 @@ async def _attempt(
         return _answered(response, request.model, exchange)
     except TimeoutError:
         reason = f"no answer in {request.timeout_seconds:g} s"
-        return Attempted(evidence=TransportFailed(reason=reason), timed_out=True)
+        return Attempted(evidence=TransportFailed(reason=reason, may_be_charged=True), timed_out=True)
     except (AgentRunError, UserError, httpx2.HTTPError, ValueError) as error:
         # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
         return _failed(error, exchange)
@@ -106,8 +109,11 @@ def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> A
 
 
 def _failed(error: Exception, exchange: Exchange) -> Attempted:
+    evidence = _evidence(error, exchange)
+    if isinstance(evidence, TransportFailed) and (exchange.status == 200 or isinstance(error, ModelTimeoutError)):
+        evidence = replace(evidence, may_be_charged=True)
     return Attempted(
-        evidence=_evidence(error, exchange),
+        evidence=evidence,
         timed_out=isinstance(error, ModelTimeoutError),
         detail=_provider_message(exchange.error_body),
     )

@@ -75,6 +75,8 @@ class TransportFailed:
     """No answer: connection refused, reset or timed out. Marks no key."""
 
     reason: str = ""
+    may_be_charged: bool = False
+    """The request was let in, and what became of it nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,31 @@ def test_a_call_that_could_pass_the_budget_is_not_made(sandbox: Sandbox) -> None
     assert server.stats()["total"] == 0
 
 
+def test_what_is_reserved_is_what_the_provider_may_answer(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha")) as server:
+        sandbox.write_items({"id": "a", "input": {"calls": 1}})
+        assert _run(sandbox, "--budget", "1").code == 0
+        assert _run(sandbox).code == 0
+        bounded, free = server.requests
+
+    assert (bounded.max_output_tokens, free.max_output_tokens) == (8192, None)
+
+
+def test_a_budget_counts_what_the_runs_before_it_have_spent(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha"), reply=LONG_ANSWER) as server:
+        sandbox.write_items({"id": "a", "input": {"rounds": 4, "max_output_tokens": OUTPUT_TOKENS}})
+        first = sandbox.start("--budget", "0.0255", graph="graphs/callers.py:loop").wait()
+        second = sandbox.start("--budget", "0.0255", graph="graphs/callers.py:loop").wait()
+        hits = server.stats()["total"]
+        enough = sandbox.start("--budget", "0.0455", graph="graphs/callers.py:loop").wait()
+        again = sandbox.start("--budget", "0.0455", graph="graphs/callers.py:loop").wait()
+
+    assert (first.code, second.code, hits) == (5, 5, 2), second.stdout
+    assert enough.code == 0, enough.stdout
+    assert server.stats()["total"] == 8
+    assert again.code == 0, "a batch that is done has nothing left to count"
+
+
 def test_the_line_that_resumes_has_a_higher_budget(sandbox: Sandbox) -> None:
     with provider(sandbox, PoolKey(name="alpha")) as server:
         sandbox.write_items({"id": "a", "input": {"max_output_tokens": OUTPUT_TOKENS}})

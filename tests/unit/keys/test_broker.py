@@ -18,7 +18,16 @@ from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted,
 from agentos.keys.memory import LimitMemory
 from agentos.keys.refusals import Patience
 from agentos.keys.waiting import BRIEF_WAIT_SECONDS
-from agentos.providers.evidence import Abandoned, Evidence, QuotaSpent, RateLimited, Rejected, Succeeded, Usage
+from agentos.providers.evidence import (
+    Abandoned,
+    Evidence,
+    QuotaSpent,
+    RateLimited,
+    Rejected,
+    Succeeded,
+    TransportFailed,
+    Usage,
+)
 
 START = 1_800_000_000.0
 SALT = b"salt"
@@ -315,6 +324,15 @@ def test_calls_that_came_to_nothing_cost_nothing() -> None:
 
     assert pool.budget is not None
     assert pool.budget.spent_usd == 0.0
+
+
+def test_a_call_whose_end_nobody_knows_counts_as_what_was_reserved_for_it() -> None:
+    pool = Keys("a", budget=0.05)
+    for evidence in (TransportFailed(reason="no answer in 300 s", may_be_charged=True), TransportFailed()):
+        (grant,) = pool.ask("x", cost=0.02)
+        pool.broker.take("x", LeaseReturn(fence=grant.lease.fence, evidence=evidence))
+    assert pool.budget is not None
+    assert pool.budget.spent_usd == 0.02
 
 
 def test_an_unknown_price_is_said_once_a_model_and_only_with_a_budget() -> None:
