@@ -44,7 +44,10 @@ def remember_project(given: str | None) -> None:
 
 
 class Hint(Enum):
-    """A command with places for values; `{project}` is filled where the command is not for the project around."""
+    """A command with places for values.
+
+    `{project}` is filled where the command is not for the project around; `{options}` are shell text already.
+    """
 
     ADD_KEY = "agentos keys add {provider} --provider {provider}"
     CHECK_KEYS = "agentos keys check"
@@ -54,6 +57,8 @@ class Hint(Enum):
     WRITE_SETTINGS = "agentos init{project}"
     DESIGN_ALL = "lld-workflow --all{project}"
     PREVIEW_DESIGNS = "lld-workflow --all --dry-run{project}"
+    DESIGN_NEXT = "agentos lld --all{options}"
+    IMPLEMENT_NEXT = "agentos implement --all{options}"
 
     LOOK_AT_REVIEW = "agentos review {label}{project}"
     APPROVE = "agentos review {label} --approve{project}"
@@ -65,6 +70,7 @@ class Hint(Enum):
 
     DEMO = "agentos demo --dir {folder}"
     LIST_RUNS = "agentos runs"
+    SHOW_RESULTS = "agentos runs result"
     SHOW_LAST_RUN = "agentos runs show last"
     SHOW_DOCUMENT = "agentos show {label}{project}"
     LINT = "agentos lint {path}"
@@ -87,15 +93,19 @@ class Hint(Enum):
     )
 
     GIT_INIT = "git init {folder}"
-    BRANCH_BACK = "git -C {folder} branch {branch} {commit}"
-    SHOW_BRANCH = "git -C {folder} --no-pager show --stat {branch}"
+    BRANCH_BACK = "git -C {repository} branch {branch} {commit}"
+    MERGE = "git -C {repository} merge --no-edit {branch}"
+    SHOW_BRANCH = "git -C {repository} --no-pager show --stat {branch}"
 
     def line(self, *, place: Place | None = None, **values: object) -> str:
         """The command as a shell in the user's folder takes it."""
         place = Place.of_user() if place is None else place
         project = f" --project {shlex.quote(place.project)}" if place.project else ""
-        quoted = {key: shlex.quote(str(value)) for key, value in values.items()}
-        return _as_typed(self.value, place.prefix).format(project=project, **quoted)
+        quoted = {key: shlex.quote(str(value)) for key, value in values.items() if key != "options"}
+        line = _as_typed(self.value, place.prefix).format(
+            project=project, options=values.get("options", ""), **quoted
+        )
+        return line.replace("git -C . ", "git ")
 
 
 _OUR_PROGRAMS = re.compile(r"(?:^|(?<=&& ))(?:agentos|lld-workflow|issue-workflow)(?= )")

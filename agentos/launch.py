@@ -43,6 +43,7 @@ from agentos.keys.send_log import SendLog
 from agentos.llm import in_worker
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
+from agentos.llm.settings import MODEL_PRICES_VARIABLE, UNPRICED_VARIABLE
 from agentos.paths import store_path
 from agentos.providers.provider import base_url_variable
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
@@ -367,7 +368,9 @@ def _without_limit(credentials: CredentialSet, environ: Mapping[str, str]) -> Cr
 def _workers_environment(request: RunRequest, urls: Mapping[str, str]) -> dict[str, str]:
     """What the command decided, with the settings of the run and the base URLs its calls go to."""
     endpoints = {base_url_variable(name): url for name, url in urls.items()}
-    return {**request.environment, **endpoints, FROZEN_VARIABLE: freeze(request.settings)}
+    prices = request.settings.prices
+    own_prices = {MODEL_PRICES_VARIABLE: ",".join(prices.models), UNPRICED_VARIABLE: prices.unpriced}
+    return {**request.environment, **endpoints, **own_prices, FROZEN_VARIABLE: freeze(request.settings)}
 
 
 def _with_own_settings(plan: Plan, settings: Settings) -> Plan:

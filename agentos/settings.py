@@ -58,6 +58,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """In dollars per million tokens, in and out: `2/12`."""
+
+    models: tuple[str, ...] = ()
+    """`provider:model IN/OUT` each; they win over the built-in table."""
+    unpriced: str = ""
+    """`IN/OUT` for every model that has no price; empty: such a model and a budget exclude each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewGates:
     gate: str = "none"
     """`none`, `draft`, `verdict` or `all`: where a person decides."""
@@ -101,6 +111,7 @@ class Settings:
     documents: Documents = Documents()
     models: Models = Models()
     limits: Limits = Limits()
+    prices: Prices = Prices()
     review: ReviewGates = ReviewGates()
     implementation: Implementation = Implementation()
     workstreams: Workstreams = Workstreams()

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentos.cli.run_command import Work
-from agentos.cli.texts import say
+from agentos.cli.texts import say, shown
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
+from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
@@ -138,6 +139,12 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
         else:
             words = f"not tried: {check.problem}"
         lines.append(f"  {run.label_prefix}{item_id}  {record.branch}  {words}")
+    first = next(iter(records.values()))
+    lines.append(
+        f"To look at the first: {Hint.SHOW_BRANCH.line(repository=shown(run.project_dir), branch=first.branch)}"
+    )
+    if checks[0].is_clean and base == "HEAD":
+        lines.append(f"To merge it: {Hint.MERGE.line(repository=shown(run.project_dir), branch=first.branch)}")
     return lines
 
 

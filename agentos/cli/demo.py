@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentos.cli.texts import say
+from agentos.cli.texts import say, shown
 from agentos.demo import copy_recordings, make_sample_project
 from agentos.engine.signals import signals_handled
 from agentos.errors import AgentosError, ExitCode, UsageError
@@ -57,9 +57,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     demo_dir = Path(arguments.dir).absolute()
     _make(demo_dir)
-    folders = {"AGENTOS_HOME": _shown(demo_dir / "home"), "AGENTOS_RECORDED_DIR": _shown(demo_dir / "recorded")}
+    folders = {"AGENTOS_HOME": shown(demo_dir / "home"), "AGENTOS_RECORDED_DIR": shown(demo_dir / "recorded")}
     home, recorded = (f"{name}={shlex.quote(folder)}" for name, folder in folders.items())
-    place = Place(project=_shown(demo_dir / "shelf"), prefix=home)
+    place = Place(project=shown(demo_dir / "shelf"), prefix=home)
     answered = replace(place, prefix=f"{home} {recorded}")
     environment = os.environ | folders
     environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.1")
@@ -101,7 +101,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _stopped(demo_dir: Path) -> int:
-    say(f"\nThe demo was stopped. It starts over with: {Hint.DEMO.line(folder=_shown(demo_dir))}")
+    say(f"\nThe demo was stopped. It starts over with: {Hint.DEMO.line(folder=shown(demo_dir))}")
     return int(ExitCode.INTERRUPTED)
 
 
@@ -124,7 +124,7 @@ def _closing_lines(place: Place) -> str:
             label="LLD-7", place=place
         ),
         "A branch whose first code failed a test and whose second passed, with reports": Hint.SHOW_BRANCH.line(
-            folder=place.project, branch="agentos/6"
+            repository=place.project, branch="agentos/6"
         ),
         "How the run went": Hint.SHOW_LAST_RUN.line(place=place),
         "The check that every approved design passed, for people and CI": Hint.LINT.line(path=design),
@@ -132,7 +132,3 @@ def _closing_lines(place: Place) -> str:
     }
     told = "".join(f"\n  {what}:\n    {command}\n" for what, command in steps.items())
     return f"{_CLOSING}\nNext steps:\n{told}"
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -121,7 +121,7 @@ def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None
         arguments = parse(parser, argv)
         return int(arguments.handler(arguments))
 
-    return guarded(run)
+    return guarded(run, name)
 
 
 def open_standard_streams() -> None:
@@ -140,10 +140,10 @@ def open_standard_streams() -> None:
         never_fails(stream)
 
 
-def guarded(command: Callable[[], int]) -> int:
+def guarded(command: Callable[[], int], program: str = "agentos") -> int:
     """Run a command to its last byte; expected errors become one line on stderr and their exit code."""
     try:
-        code = _exit_code(command)
+        code = _exit_code(command, program)
         sys.stdout.flush()
     except BrokenPipeError:
         code = int(ExitCode.ITEM_FAILED)
@@ -151,7 +151,7 @@ def guarded(command: Callable[[], int]) -> int:
         text, code = _about_the_machine(error)
         if not text:
             raise
-        _complain(f"agentos: error: {text}\n")
+        _complain(f"{program}: error: {text}\n")
     _drop_unwritten_output()
     return code
 
@@ -176,13 +176,13 @@ def _is_somewhere() -> bool:
     return True
 
 
-def _exit_code(command: Callable[[], int]) -> int:
+def _exit_code(command: Callable[[], int], program: str) -> int:
     try:
         code = int(command())
     except AgentosError as error:
         from agentos.text.words import one_line  # noqa: PLC0415  Only an error needs it.
 
-        _complain(f"agentos: error: {one_line(str(error), longest=_LONGEST_ERROR)}\n")
+        _complain(f"{program}: error: {one_line(str(error), longest=_LONGEST_ERROR)}\n")
         return int(error.exit_code)
     except KeyboardInterrupt:
         _complain("\n")
@@ -190,7 +190,7 @@ def _exit_code(command: Callable[[], int]) -> int:
     except ImportError as error:
         if not (text := clash()):
             raise
-        _complain(f"agentos: error: {error}. {text}\n")
+        _complain(f"{program}: error: {error}. {text}\n")
         return int(ExitCode.USAGE)
     except SystemExit as end:
         # Help, the version or a usage error: argparse has said what, but perhaps not written it yet.

@@ -144,7 +144,10 @@ def add_choice_options(parser: argparse.ArgumentParser, noun: str) -> None:
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """What every command that runs items on the engine takes."""
     parser.add_argument(
-        "--fresh", action="store_true", help="start every item over instead of resuming from its checkpoint"
+        "--fresh",
+        action="store_true",
+        help="start unfinished items over instead of resuming from their checkpoints; named items also when they are "
+        "done already",
     )
     parser.add_argument(
         "--limit",
@@ -184,6 +187,13 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         type=dollars,
         metavar="USD",
         help="stop before model calls cost more than this; exit 5, resume with a higher one (default: no limit)",
+    )
+    parser.add_argument(
+        "--unpriced",
+        dest="prices.unpriced",
+        metavar="IN/OUT",
+        help="with --budget: dollars per million tokens in and out of models that have no price, like 2/12 "
+        "(default: refuse them; [prices] in agentos.toml has prices of single models)",
     )
     parser.add_argument(
         "--max-wait",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from agentos.errors import ExitCode
 from agentos.text.suggestions import did_you_mean
 
 
@@ -24,6 +26,17 @@ class CommandParser(argparse.ArgumentParser):
             )
         return parsed, others
 
+    def error(self, message: str) -> NoReturn:
+        """As every other error: the program's name first, whichever of its commands it is."""
+        self.print_usage(sys.stderr)
+        self.exit(int(ExitCode.USAGE), f"{self.prog.split()[0]}: error: {message}\n")
+
+    def format_usage(self) -> str:
+        return _capitalized(super().format_usage())
+
+    def format_help(self) -> str:
+        return _capitalized(super().format_help())
+
     def _names(self) -> Iterable[str]:
         return [name for action in self._actions for name in action.option_strings]
 
@@ -40,6 +53,11 @@ class CommandParser(argparse.ArgumentParser):
 def command_words(parser: argparse.ArgumentParser) -> list[str]:
     """What leads to a command: `agentos`, `keys`, `rm`."""
     return parser.prog.split()
+
+
+def _capitalized(text: str) -> str:
+    """`Usage:` as the coloured help has it."""
+    return f"U{text[1:]}" if text.startswith("usage:") else text
 
 
 def _name(word: str) -> str:

@@ -17,6 +17,7 @@ from agentos.cli.options import (
     add_parallel_options,
     capped_by_machine,
     project_from,
+    setting_flags,
     whole_number,
 )
 from agentos.cli.run_command import Work
@@ -115,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments=arguments,
             workflow=Workflow(spec.name_in(project_dir), arguments.graph),
             project_dir=project_dir,
-            settings=load_settings(project_dir),
+            settings=load_settings(project_dir, flags=setting_flags(arguments)),
             cap=capped_by_machine,
             plan=plan,
             skipped=left,

@@ -14,8 +14,9 @@ from agentos.cli import dry_run
 from agentos.cli.options import capped
 from agentos.cli.preflight import Preflight, look_ahead
 from agentos.cli.resume import resume_template
+from agentos.cli.texts import say
 from agentos.engine.plan import Item, Plan, make_plan
-from agentos.errors import ExitCode
+from agentos.errors import ExitCode, UsageError
 from agentos.events import Listener
 from agentos.settings import Settings, environment
 from agentos.text.words import counted
@@ -124,11 +125,15 @@ def run(work: Work, listener: Listener | None = None) -> int:
     if work.arguments.dry_run:
         return preview(work)
     work.check()
-    exit_code = launch(work, listener) if work.plan.items else say_nothing_to_do(work)
+    from agentos.cli.closing import Endings, closing_lines  # noqa: PLC0415  A dry run needs none of it.
+
+    endings = Endings(listener)
+    exit_code = launch(work, endings) if work.plan.items else say_nothing_to_do(work)
     if exit_code == ExitCode.OK and work.for_a_person:
         exit_code = ExitCode.NEEDS_ATTENTION
     if exit_code != ExitCode.INTERRUPTED:
         work.close()
+        say(*closing_lines(work, endings.by_item), to_stderr=work.arguments.json)
     return exit_code
 
 
@@ -172,6 +177,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     environ = {**work.environment_defaults, **environment(), **recorded, **work.environment}
     found = _look_ahead(work).found
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
+    _check_prices(work, request)
     request = replace(
         request,
         parallel=work.parallel,
@@ -189,6 +195,20 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         batch=work.batch,
     )
     return work.start(work.adjust(request), listener)
+
+
+def _check_prices(work: Work, request: RunRequest) -> None:
+    """Raises UsageError when the budget could not count a model that will be called."""
+    from agentos.keys.refusals import price_missing  # noqa: PLC0415  Few runs have a budget.
+    from agentos.llm import pricing  # noqa: PLC0415
+
+    own = pricing.own_prices(request.settings.prices.models, request.settings.prices.unpriced)
+    if work.arguments.budget is None:
+        return
+    roles = [getattr(request.settings.models, role) for role in work.workflow.models]
+    default = request.environment.get("AGENTOS_MODEL", "")
+    if missing := pricing.without_price(roles or filter(None, [default]), own):
+        raise UsageError(price_missing(missing[0]))
 
 
 def say_nothing_to_do(work: Work) -> int:

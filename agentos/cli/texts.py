@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
@@ -43,3 +44,9 @@ def say_document(text: str) -> None:
 
 def say_json(value: Any) -> None:
     say(json.dumps(value, indent=1, default=str))
+
+
+def shown(path: Path) -> str:
+    """As one would type it here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

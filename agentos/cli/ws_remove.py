@@ -88,7 +88,7 @@ def _removed_words(removed: Removed, project_dir: Path) -> str:
     lost = f"{removed.slug}: removed; lost: {removed.lost.words()}"
     if not removed.tip:
         return lost
-    back = Hint.BRANCH_BACK.line(folder=project_dir, branch=removed.branch, commit=removed.tip[:12])
+    back = Hint.BRANCH_BACK.line(repository=project_dir, branch=removed.branch, commit=removed.tip[:12])
     return f"{lost} (`{back}` brings its commits back)"
 
 

@@ -61,6 +61,12 @@ def stamp_unapproved(text: str, mark: Unapproved, findings: Sequence[str]) -> st
     return f"{body}\n\n<!-- agentos:unapproved {data} -->\n"
 
 
+def open_findings(text: str) -> list[str]:
+    """What the appendix of a document that was not approved lists."""
+    found = _FINDINGS.search(_MARK.sub("\n", _normal(text)).rstrip() + "\n")
+    return [line.removeprefix("- ") for line in found[0].splitlines() if line.startswith("- ")] if found else []
+
+
 def read_unapproved(text: str) -> Unapproved | None:
     """The mark of a document that is as a workflow left it. None without one, and when the text changed since."""
     normal = _normal(text)

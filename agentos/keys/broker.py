@@ -33,7 +33,7 @@ from agentos.keys.leases import (
 )
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
-from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience
+from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience, no_price
 from agentos.keys.send_log import SendLog
 from agentos.keys.waiting import WaitingNotices
 from agentos.providers.evidence import (
@@ -134,7 +134,6 @@ class KeyBroker:
         self._notices = WaitingNotices(emit)
         self._file_checked_at = clock()
         self._saved_calls: dict[str, int] = {}
-        self._unpriced: set[str] = set()
         self.reloads = 0
         """How often the keys were replaced by changed ones."""
 
@@ -259,11 +258,6 @@ class KeyBroker:
 
     def _enqueue(self, call: _Call) -> None:
         self._lanes[call.lane] = None
-        model = call.ask.model
-        if self._budget is not None and call.ask.estimated_cost_usd is None and model not in self._unpriced:
-            self._unpriced.add(model)
-            unpriced = f"{call.ask.provider}:{model}"
-            self._emit(Warned(text=f"the price of {unpriced} is not known: it does not count against the budget"))
         self._unfunded.append(call)
 
     def _remove(self, is_meant: Callable[[_Call], bool]) -> None:
@@ -302,7 +296,9 @@ class KeyBroker:
         refused: list[Delivery] = []
         while self._unfunded:
             call, budget = self._unfunded[0], self._budget
-            if budget is not None and not budget.fits(self._queued_usd() + call.estimated_usd):
+            if budget is not None and call.ask.estimated_cost_usd is None:
+                refused.append(_refusal(call, no_price(call.ask)))
+            elif budget is not None and not budget.fits(self._queued_usd() + call.estimated_usd):
                 if budget.could_fit_later() or self._queued:
                     break
                 refused.append(_refusal(call, no_money(call.ask, budget)))

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agentos.errors import AgentosError, BudgetReachedError, NoOtherKeyError, NoUsableKeyError, QuotaGoneError
+from agentos.errors import (
+    AgentosError,
+    BudgetReachedError,
+    NoOtherKeyError,
+    NoUsableKeyError,
+    QuotaGoneError,
+    UsageError,
+)
 from agentos.providers.evidence import Evidence
 
 
@@ -91,7 +98,7 @@ LeaseRequest = LeaseAsk | LeaseCancel | LeaseReturn
 LeaseAnswer = LeaseGranted | LeaseRefused
 
 _REFUSALS: dict[int, type[AgentosError]] = {
-    int(kind.exit_code): kind for kind in (NoUsableKeyError, BudgetReachedError, QuotaGoneError)
+    int(kind.exit_code): kind for kind in (NoUsableKeyError, BudgetReachedError, QuotaGoneError, UsageError)
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agentos.clock import local_second
-from agentos.errors import BudgetReachedError, NoOtherKeyError, NoUsableKeyError, QuotaGoneError
+from agentos.errors import BudgetReachedError, NoOtherKeyError, NoUsableKeyError, QuotaGoneError, UsageError
 from agentos.hints import Hint
 from agentos.keys.budget import Budget
 from agentos.keys.leases import Ask
@@ -43,6 +43,18 @@ def no_money(ask: Ask, budget: Budget) -> BudgetReachedError:
     return BudgetReachedError(
         f"The budget of ${budget.cap_usd:.2f} is reached: ${budget.spent_usd:.4f} spent, and the next call is "
         f"estimated at ${ask.estimated_cost_usd or 0.0:.4f}. Resume with a higher --budget."
+    )
+
+
+def no_price(ask: Ask) -> UsageError:
+    return UsageError(price_missing(f"{ask.provider}:{ask.model}"))
+
+
+def price_missing(model: str) -> str:
+    """Why a budget does not go with this model, and what makes it do so."""
+    return (
+        f"{model} has no price, so that a budget cannot hold. Say what it costs, in dollars per million tokens in "
+        f'and out: --unpriced 2/12, or in agentos.toml: [prices] models = ["{model} 2/12"].'
     )
 
 

@@ -6,10 +6,11 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from agentos.errors import NoOtherKeyError
 from agentos.keys.leases import Ask, Lease, LeaseBroker
-from agentos.llm import pricing
+from agentos.llm import pricing, settings
 from agentos.llm.broker import current_broker
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
@@ -84,7 +85,9 @@ def _ask(request: Request) -> Ask:
         provider=request.model.provider,
         model=request.model.model,
         estimated_tokens=input_tokens,
-        estimated_cost_usd=pricing.cost_usd(request.model, pricing.most_tokens(request.text), output_tokens),
+        estimated_cost_usd=pricing.estimated_cost_usd(
+            request.model, pricing.most_tokens(request.text), output_tokens
+        ),
         most_output_tokens=output_tokens,
         call=next(_calls),
     )
@@ -115,10 +118,17 @@ def _error(request: Request, attempted: Attempted, attempts: int) -> ModelReques
             why = _reason(attempted.detail or reason) or "no reason given"
             return ModelRequestError(f"{model} refused the request{answered}: {why}.")
         case TransportFailed(reason=reason):
-            what = f"did not answer: {_reason(reason) or 'connection failed'}"
+            what = f"{_address(model.provider)}did not answer: {_reason(reason) or 'connection failed'}"
         case _:
             what = "is overloaded"
     return ProviderUnavailableError(f"{model} {what} ({attempts} attempts); run again later to resume.")
+
+
+def _address(provider: str) -> str:
+    """Where the call went, when that is not the provider's own address: nobody may listen there."""
+    url = settings.base_url(provider)
+    parts = urlsplit(url or "")
+    return f"at {parts.scheme}://{parts.netloc.rpartition('@')[2]} " if parts.netloc else ""
 
 
 def _reason(text: str) -> str:

@@ -27,6 +27,16 @@ def default_model() -> str | None:
     return environment().get("AGENTOS_MODEL") or None
 
 
+MODEL_PRICES_VARIABLE = "AGENTOS_PRICES__MODELS"
+UNPRICED_VARIABLE = "AGENTOS_PRICES__UNPRICED"
+
+
+def prices() -> tuple[tuple[str, ...], str]:
+    """The user's own prices of models, and that of models without one, as written."""
+    models = [entry.strip() for entry in environment().get(MODEL_PRICES_VARIABLE, "").split(",")]
+    return tuple(filter(None, models)), environment().get(UNPRICED_VARIABLE, "")
+
+
 def offline_latency_seconds() -> float:
     text = environment().get("AGENTOS_OFFLINE_LATENCY_SECONDS", "0")
     try:

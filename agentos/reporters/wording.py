@@ -105,8 +105,11 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             return [kind(f"{prefix} {text}") for text in _item_texts(event)]
         case RunFaulted(reason=reason):
             return [Alarm(f"{COORDINATOR} FAULT: {one_line(reason)}. Stopping all workflows")]
+        case PoolExhausted(kind="none_valid"):
+            return [Alarm(f"{COORDINATOR} {_no_key(event)}")]
         case PoolExhausted():
-            return [f"{_EXHAUSTED} {_exhaustion(event)}"]
+            # Nobody waits for a key that will never come; all others do.
+            return [f"{_EXHAUSTED} {_next_opening(event) if event.kind == 'limited' else _busy(event)}"]
         case StopRequested(at_once=at_once):
             return [f"{COORDINATOR} Stopping at once" if at_once else _SHUTTING_DOWN]
         case _:
@@ -250,15 +253,11 @@ def _budget(spent: float, budget: float) -> str:
     return f"Budget: {amounts} ({spent / budget:.0%})"
 
 
-def _exhaustion(event: PoolExhausted) -> str:
+def _no_key(event: PoolExhausted) -> str:
     names = [one_line(name, longest=60) for name in event.names]
-    match event.kind:
-        case "none_valid":
-            return f"no key is valid: {listed(names)}" if names else "no key is valid"
-        case "limited":
-            return _next_opening(event)
-        case _:
-            return _busy(event)
+    if not names:
+        return "There is no key for a model that is needed: calls of it fail"
+    return f"No usable key is left ({listed(names)}: rejected or without quota): calls fail"
 
 
 def _busy(event: PoolExhausted) -> str:

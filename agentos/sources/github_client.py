@@ -6,6 +6,7 @@ The one owner of retries: githubkit's own are off. A request that may have taken
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 from agentos.distribution import install_line
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.sources.github_token import check_api_url, check_token
-from agentos.text.words import one_line
+from agentos.text.words import countdown, one_line
 
 Json = dict[str, Any]
 WaitListener = Callable[[float, str], None]
@@ -143,11 +144,17 @@ def _retry_after_seconds(value: str, now: float) -> float | None:
         return None
 
 
+def _say_wait(seconds: float, reason: str) -> None:
+    """On standard error, where a run shows it under its item's label."""
+    sys.stderr.write(f"{reason}: trying again in {countdown(seconds)}\n")
+    sys.stderr.flush()
+
+
 class GitHubClient(AbstractContextManager["GitHubClient"]):
     """Requests to one GitHub server. Within `with`, connections are kept; without, each request opens its own.
 
-    `on_wait(seconds, reason)` is told before every wait; the waits of one request add up to `max_wait_seconds` at
-    most. No error shows the token.
+    `on_wait(seconds, reason)` is told before every wait; by default that is said on standard error. The waits of one
+    request add up to `max_wait_seconds` at most. No error shows the token.
     """
 
     def __init__(
@@ -162,7 +169,7 @@ class GitHubClient(AbstractContextManager["GitHubClient"]):
     ) -> None:
         self.base_url = check_api_url(base_url)
         self._token = check_token(token) if token else None
-        self._on_wait = on_wait or (lambda seconds, reason: None)
+        self._on_wait = on_wait or _say_wait
         self._max_wait_seconds = max_wait_seconds
         self._sleep = sleep
         self._clock = clock

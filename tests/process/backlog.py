@@ -22,7 +22,7 @@ LLD_WORKFLOW = Path(sys.executable).with_name("lld-workflow")
 ISSUE_WORKFLOW = Path(sys.executable).with_name("issue-workflow")
 OFFLINE = ("--drafter", "offline", "--reviewer", "offline")
 SECRETS = ("AIza-first-secret-000000000000000000000", "AIza-second-secret-00000000000000000000")
-MODEL = "google:gemini-3-pro"
+MODEL = "google:gemini-3.1-pro-preview"
 _LABELLED = re.compile(r"\[(COORDINATOR|[A-Z]+-[\w-]+)\] ")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from backlog import OFFLINE, Backlog
 from harness import Finished, Sandbox, of_type, resume_line
 from providers import PoolKey, provider
 
@@ -87,12 +88,33 @@ def test_the_line_that_resumes_has_a_higher_budget(sandbox: Sandbox) -> None:
         assert sandbox.paste(stopped).code == 0
 
 
-def test_an_unknown_price_counts_tokens_and_says_so_once(sandbox: Sandbox) -> None:
-    with provider(sandbox, PoolKey(name="alpha")):
-        sandbox.write_items(*({"id": item, "input": {"model": "google:my-own-model", "calls": 2}} for item in "ab"))
-        finished = _run(sandbox, "--budget", "0.001")
+def test_a_model_without_a_price_does_not_go_with_a_budget_until_it_is_given_one(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha"), reply=LONG_ANSWER) as server:
+        sandbox.write_items(
+            {"id": "a", "input": {"model": "google:my-own-model", "max_output_tokens": OUTPUT_TOKENS}}
+        )
+        refused = _run(sandbox, "--budget", "0.5")
+        assert (refused.code, server.stats()["total"]) == (1, 0)
+        assert "google:my-own-model has no price, so that a budget cannot hold" in refused.stdout
+        free = _run(sandbox, "--fresh")
+        assert (free.code, _spent_usd(sandbox)) == (0, 0)
 
-    assert finished.code == 0, finished.stdout
-    assert finished.stdout.count("the price of google:my-own-model is not known") == 1
-    ended = of_type(sandbox.records(), "item_ended")
-    assert all(record["output_tokens"] > 0 and record["cost_usd"] == 0 for record in ended)
+        too_dear = _run(sandbox, "--fresh", "--budget", "0.5", "--unpriced", "0/1000")
+        assert (too_dear.code, server.stats()["total"]) == (5, 1)
+        assert resume_line(too_dear).endswith("--budget 1 --unpriced 0/1000")
+        settings = sandbox.project / "agentos.toml"
+        settings.write_text(settings.read_text() + '[prices]\nmodels = ["google:my-own-model 0/100"]\n')
+        assert _run(sandbox, "--fresh", "--budget", "0.5").code == 0
+    assert _spent_usd(sandbox) == OUTPUT_TOKENS * 100 / 1_000_000
+
+
+def test_the_models_of_a_workflow_are_checked_before_anything_starts(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    key = {"GEMINI_API_KEY": "AIzaSy-a-secret-of-nobody-0123456789"}
+    refused = backlog.lld("1", "--drafter", "google:my-own-model", "--budget", "3", env=key)
+    assert (refused.code, refused.stdout, backlog.run_dirs()) == (2, "", [])
+    assert "google:my-own-model has no price" in refused.stderr
+    wrong = backlog.lld("1", *OFFLINE, "--budget", "3", "--unpriced", "dear")
+    assert (wrong.code, backlog.run_dirs()) == (2, [])
+    assert "'dear': write it like 2/12" in wrong.stderr
+    assert backlog.lld("1", *OFFLINE, "--budget", "3").code == 0

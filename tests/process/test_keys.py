@@ -126,7 +126,10 @@ def test_no_valid_key_is_exit_4_at_once_with_names_until_a_secret_changes(sandbo
         third = _run(sandbox).wait()
 
     assert (first.code, second.code, third.code) == (4, 4, 0), first.stdout + second.stdout + third.stdout
-    assert first.stdout.count(f"{EXHAUSTED} no key is valid: alpha, beta") == 1
+    assert (
+        first.stdout.count("[COORDINATOR] No usable key is left (alpha, beta: rejected or without quota): calls fail")
+        == 1
+    )
     assert "FAILED: No usable key for google:gemini-2.5-flash: alpha, beta" in first.stdout
     assert hits_before == 2
     assert _hits(server, "beta") == 1
@@ -139,7 +142,10 @@ def test_keys_are_not_called_available_again_when_every_item_fails_for_them(sand
         finished = _run(sandbox, "--parallel", "3").wait()
 
     assert finished.code == 4, finished.stdout
-    assert finished.lines.count(f"{EXHAUSTED} no key is valid: alpha") == 1
+    assert (
+        finished.lines.count("[COORDINATOR] No usable key is left (alpha: rejected or without quota): calls fail")
+        == 1
+    )
     assert "available again" not in finished.stdout
 
 
@@ -149,6 +155,8 @@ def test_a_model_without_any_key_is_exit_4_with_the_command_that_helps(sandbox: 
 
     assert finished.code == 4
     assert "`agentos keys add anthropic --provider anthropic`" in finished.stdout
+    assert "[COORDINATOR] There is no key for a model that is needed: calls of it fail" in finished.lines
+    assert "Pausing all workflows" not in finished.stdout
     assert "a has its SDK: False" in sandbox.notes()  # Nobody pays for a provider without a key.
 
 

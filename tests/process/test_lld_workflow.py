@@ -378,8 +378,8 @@ def test_a_revision_that_answers_the_review_is_approved_with_its_log(reviewed: R
     text = backlog.lld_path(9).read_text()
     assert isinstance(verify_approval(text), Intact)
     assert "say so when it overflows" in text
-    assert "| 1 | revise | google:gemini-3-pro | Almost. |" in text
-    assert "| 2 | approve | google:gemini-3-pro | Complete. |" in text
+    assert "| 1 | revise | google:gemini-3.1-pro-preview | Almost. |" in text
+    assert "| 2 | approve | google:gemini-3.1-pro-preview | Complete. |" in text
 
 
 def test_recorded_answers_replay_the_same_design_without_a_provider(reviewed: Reviewed) -> None:

@@ -23,6 +23,11 @@ pytestmark = pytest.mark.timeout(240)
 OFFLINE_MODELS = {"AGENTOS_DRAFTER": "offline", "AGENTOS_REVIEWER": "offline"}
 _Test = TypeVar("_Test", bound=Callable[..., None])
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s`;,()'"])+"""
+_OPTIONAL = {
+    "repository": rf"(?:-C {_VALUE} )?",
+    "project": rf"(?: --project {_VALUE})?",
+    "options": r"(?: --[^\n`]*)?",
+}
 PASTED_BY: dict[Hint, str] = {}
 
 
@@ -38,10 +43,9 @@ def pastes(*hints: Hint) -> Callable[[_Test], _Test]:
 
 def printed(hint: Hint, *outputs: Finished) -> str:
     """The line as it was printed; fails when it was not."""
-    parts = re.split(r"\{(\w+)\}", hint.value)
+    parts = re.split(r"\{(\w+)\}", hint.value.replace("-C {repository} ", "{repository}"))
     pattern = "".join(
-        re.escape(part) if place % 2 == 0 else rf"(?: --project {_VALUE})?" if part == "project" else _VALUE
-        for place, part in enumerate(parts)
+        re.escape(part) if place % 2 == 0 else _OPTIONAL.get(part, _VALUE) for place, part in enumerate(parts)
     )
     text = "\n".join(output.stdout + output.stderr for output in outputs)
     found = re.search(rf"(?<![\w/-])(?:AGENTOS_HOME=\S+ )?{pattern}(?![\w/-])", text)
@@ -112,6 +116,50 @@ def test_a_new_project(sandbox: Sandbox) -> None:
     assert "1. LLD-1" in preview.stdout, preview.stderr
 
 
+@pytest.mark.slow
+@pastes(Hint.DESIGN_NEXT, Hint.SHOW_DOCUMENT, Hint.IMPLEMENT_NEXT, Hint.SHOW_BRANCH, Hint.MERGE)
+def test_from_a_brief_to_merged_code_by_what_each_command_says_comes_next(shop: Workshop) -> None:
+    brief = shop.project / "ideas/active/mean.md"
+    brief.parent.mkdir(parents=True)
+    brief.write_text(
+        "# Offer a mean\n\nReaders want the mean of their ratings. It has two decimals. It works offline.\n"
+    )
+    written = shop.command("issue", "--all", "--drafter", "offline", "--reviewer", "offline")
+    assert written.code == 0, written.stdout
+    designed = paste(shop, Hint.DESIGN_NEXT, written)
+    assert "1 design in docs/lld/active." in designed.stdout, designed.stdout + designed.stderr
+    assert "# mean - " in paste(shop, Hint.SHOW_DOCUMENT, designed).stdout
+    implemented = paste(shop, Hint.IMPLEMENT_NEXT, designed)
+    assert "1 implemented" in implemented.stdout, implemented.stdout + implemented.stderr
+    assert "test_" in paste(shop, Hint.SHOW_BRANCH, implemented).stdout
+    assert paste(shop, Hint.MERGE, implemented).code == 0
+    assert shop.git("branch", "--merged", "main", "--list", "agentos/mean")
+
+
+def test_what_needs_a_person_is_told_with_every_question_and_the_file_to_edit(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2)
+    issue = backlog.project / "docs/issues/002-feature.md"
+    text = issue.read_text()
+    issue.write_text(f"{text}\n## Open Questions\n\n- How much per day?\n- Who may waive it?\n")
+    words = ["lld", "--all", "--drafter", "offline", "--reviewer", "offline", "--project", "project"]
+    told = backlog.command(*words, cwd=backlog.root)
+    assert told.code == 3, told.stderr
+    assert told.lines[-4:] == [
+        "[LLD-2] needs you: the issue leaves 2 questions open. Answer in project/docs/issues/002-feature.md:",
+        "[LLD-2]   - How much per day?",
+        "[LLD-2]   - Who may waive it?",
+        "[COORDINATOR] Then run: agentos lld 2 --drafter offline --reviewer offline --project project",
+    ]
+    assert "[COORDINATOR] 1 design in project/docs/lld/active. To read one: agentos show LLD-1 --project project" in (
+        told.lines
+    )
+    issue.write_text(f"{text}\n## Open Questions\n\n- [x] How much per day? Answer: 1.\n- [x] Who? Answer: all.\n")
+    again = told.lines[-1].partition("Then run: ")[2]
+    done = backlog.start_command("-c", again, program=Path("/bin/sh"), cwd=backlog.root).wait()
+    assert done.code == 0, done.stdout
+    assert backlog.outcomes() == {"1": "approved", "2": "approved"}
+
+
 @pastes(Hint.LOOK_AT_REVIEW, Hint.REVISE, Hint.APPROVE, Hint.CONTINUE)
 def test_a_gate_in_a_project_that_the_user_is_not_in(backlog: Backlog) -> None:
     backlog.add_issues(1)
@@ -132,7 +180,7 @@ def test_a_gate_in_a_project_that_the_user_is_not_in(backlog: Backlog) -> None:
     assert backlog.lld_path(1).exists()
 
 
-@pastes(Hint.ANSWER, Hint.LIST_RUNS)
+@pastes(Hint.ANSWER, Hint.LIST_RUNS, Hint.SHOW_RESULTS)
 def test_a_question_of_ones_own_graph(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a1"})
     parked = sandbox.run(graph="graphs/kinds.py:gate")
@@ -142,8 +190,9 @@ def test_a_question_of_ones_own_graph(sandbox: Sandbox) -> None:
     assert "--approve" not in shown.stdout
     answered = paste(sandbox, Hint.ANSWER, shown)
     assert answered.code == 0, answered.stderr
-    assert sandbox.run(graph="graphs/kinds.py:gate").code == 0
-    assert sandbox.outcomes() == {"a1": "yes"}
+    done = sandbox.run(graph="graphs/kinds.py:gate")
+    assert (done.code, sandbox.outcomes()) == (0, {"a1": "yes"})
+    assert json.loads(paste(sandbox, Hint.SHOW_RESULTS, done).stdout)["outcome"] == "yes"
     assert paste(sandbox, Hint.LIST_RUNS, sandbox.command("runs", "show", "nothing")).code == 0
 
 
@@ -228,6 +277,7 @@ def test_completion_scripts(sandbox: Sandbox) -> None:
     assert len([path for path in user.rglob("*agentos*") if path.stat().st_size > 1000]) == 3
 
 
+@pytest.mark.slow
 @pastes(Hint.DEMO)
 def test_a_demo_that_was_stopped_says_how_to_continue_and_how_to_start_over(backlog: Backlog) -> None:
     backlog.environment["AGENTOS_OFFLINE_LATENCY_SECONDS"] = "60"
@@ -246,7 +296,7 @@ def test_a_demo_that_was_stopped_says_how_to_continue_and_how_to_start_over(back
 
 
 @pytest.mark.slow
-@pastes(Hint.SHOW_DOCUMENT, Hint.SHOW_BRANCH, Hint.SHOW_LAST_RUN, Hint.LINT)
+@pastes(Hint.SHOW_LAST_RUN, Hint.LINT)
 def test_the_demo_ends_well_and_every_line_it_prints_at_the_end_works(backlog: Backlog) -> None:
     (backlog.root / ".demo").mkdir()  # An empty folder is as good as none.
     finished = backlog.start_command("demo", cwd=backlog.root).wait(280)

@@ -129,7 +129,7 @@ def test_the_summary_says_how_it_went_why_what_failed_where_to_look_and_how_to_g
     )
     done = sandbox.run("--parallel", "3")
     assert done.code == 1
-    counts, failed, log, times, resume, logs = _summary(done)
+    counts, failed, log, times, resume, logs, results = _summary(done)
     run_dir = sandbox.run_dirs()[-1]
     assert counts == "[COORDINATOR] 1 completed, 1 needs revision, 1 failed (a2), 1 skipped"
     assert failed == "[a2] FAILED: Invalid spec format"
@@ -137,16 +137,17 @@ def test_the_summary_says_how_it_went_why_what_failed_where_to_look_and_how_to_g
     assert "ValueError: Invalid spec format" in Path(log.partition("log: ")[2]).read_text()
     assert re.match(r"\[COORDINATOR\] \d+\.\ds in all, \d+\.\ds of work", times)
     assert resume == f"[COORDINATOR] Resume with: agentos {' '.join(sandbox.arguments('--parallel', '3'))}"
-    assert logs == f"[COORDINATOR] Logs: {run_dir}"
+    assert (logs, results[:13]) == (f"[COORDINATOR] Logs: {run_dir}", "[COORDINATOR]")
 
 
 def test_the_summary_of_one_good_item_is_short(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a1"})
     done = sandbox.run()
-    counts, times, logs = _summary(done)
+    counts, times, logs, results = _summary(done)
     assert counts == "[COORDINATOR] 1 completed"
     assert re.fullmatch(r"\[COORDINATOR\] \d+\.\ds in all", times)
     assert logs.startswith("[COORDINATOR] Logs: ")
+    assert results == "[COORDINATOR] What the graph came to: agentos runs result"
 
 
 def test_a_speed_up_is_told_where_there_is_one(sandbox: Sandbox) -> None:

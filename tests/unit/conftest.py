@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from agentos.git.worktrees import Repository
+from agentos.hints import remember_project
 
 GitCommand = Callable[..., str]
 # The command is installed, and a user's shell finds it by its name.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
+@pytest.fixture(autouse=True)
+def _no_project_of_an_earlier_command() -> Iterator[None]:
+    """A process runs one command, this one many."""
+    yield
+    remember_project(None)
 
 
 @pytest.fixture

@@ -82,6 +82,7 @@ def test_our_own_commands_parse(hint: Hint, monkeypatch: pytest.MonkeyPatch) -> 
     place = Place(project="some where", prefix="AGENTOS_HOME=a")
     values = dict.fromkeys(re.findall(r"\{(\w+)\}", hint.value), "it's")
     values.pop("project", None)
+    values |= {name: " --project 'some where'" for name in ("options",) if name in values}
     values |= {name: "google" for name in ("provider",) if name in values}
     values |= {name: "lld" for name in ("workflow",) if name in values}
     line = hint.line(place=place, **values)
@@ -91,7 +92,7 @@ def test_our_own_commands_parse(hint: Hint, monkeypatch: pytest.MonkeyPatch) -> 
             arguments = ["lld", *words[2:]] if words[1] == "lld-workflow" else words[2:]
             parsed = build_parser({arguments[0]}).parse_args(arguments)
             assert getattr(parsed, "project", "some where") == "some where"
-            assert ("some where" in words) == ("{project}" in hint.value)
+            assert ("some where" in words) == ("{project}" in hint.value or "{options}" in hint.value)
 
 
 def test_a_program_that_the_shell_finds_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

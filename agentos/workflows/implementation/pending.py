@@ -278,7 +278,7 @@ def _by_file(pairs: Iterable[tuple[str, Overlap]]) -> dict[str, dict[str, None]]
 
 
 def _labels(items: Iterable[str], label_prefix: str) -> str:
-    return ", ".join(f"{label_prefix}{item_id}" for item_id in items)
+    return ", ".join(f"{label_prefix}{item_id}" for item_id in sorted(items, key=natural_key))
 
 
 def find_conflicts(plan: Plan) -> Conflicts:

@@ -111,4 +111,6 @@ def _credential(name: str, key: str) -> Credential:
 
 def _without_names(event: Event) -> Event:
     """These keys have none, and no more calls at once to configure."""
-    return replace(event, names=(), slots=None) if isinstance(event, PoolExhausted) else event
+    if not isinstance(event, PoolExhausted):
+        return event
+    return replace(event, names=(), slots=None, limited=tuple(f"key {number}" for number in event.limited))

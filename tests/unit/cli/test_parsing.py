@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from agentos.cli import lld
 from agentos.cli.main import main
 
 
@@ -32,7 +35,18 @@ def test_a_mistyped_word_is_told_with_what_may_have_been_meant(
 
 def test_a_mistyped_option_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lld", "7", "--dryrun"]) == 2
-    assert capsys.readouterr().err.startswith("usage: agentos lld ")
+    said = capsys.readouterr().err
+    assert said.startswith("Usage: agentos lld ")
+    assert "\nagentos: error: unrecognized arguments: --dryrun" in said
+
+
+def test_every_error_begins_with_the_name_of_the_program(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for words in (["7", "--dryrun"], ["7", "--project", str(tmp_path / "nowhere")]):
+        assert lld.main(words) == 2
+        assert capsys.readouterr().err.splitlines()[-1].startswith("lld-workflow: error: ")
+    for words in (["runs", "show", "7"], ["lint", str(tmp_path / "nothing.md")], ["keys", "rm"]):
+        assert main(words) == 2
+        assert capsys.readouterr().err.splitlines()[-1].startswith("agentos: error: ")
 
 
 def test_a_bare_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:

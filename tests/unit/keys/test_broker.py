@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError
+from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError, UsageError
 from agentos.events import BudgetNoticed, Event, KeyCoolingDown, PoolExhausted, PoolResumed, Warned
 from agentos.keys.broker import Delivery, KeyBroker
 from agentos.keys.budget import Budget
@@ -335,14 +335,12 @@ def test_a_call_whose_end_nobody_knows_counts_as_what_was_reserved_for_it() -> N
     assert pool.budget.spent_usd == 0.02
 
 
-def test_an_unknown_price_is_said_once_a_model_and_only_with_a_budget() -> None:
-    with_budget, without = Keys("a", budget=1.0), Keys("a")
-    for pool in (with_budget, without):
-        pool.ask("one", cost=None)
-        pool.ask("two", cost=None)
+def test_a_call_without_a_price_is_refused_where_there_is_a_budget() -> None:
+    ((_, refusal),) = Keys("a", budget=1.0).refusals("one", cost=None)
 
-    assert len(with_budget.heard(Warned)) == 1
-    assert without.heard(Warned) == []
+    assert isinstance(refusal.error(), UsageError)
+    assert "has no price" in refusal.message
+    assert Keys("a").ask("one", cost=None)
 
 
 def test_limits_rejections_and_calls_are_known_to_the_next_run(tmp_path: Path) -> None:

@@ -18,8 +18,11 @@ from agentos.keys.groups import KeySpec
 from agentos.keys.leases import Ask, Lease
 from agentos.keys.local_broker import LocalBroker
 from agentos.keys.refusals import Patience
+from agentos.llm import attempts
 from agentos.llm.broker import forget_local_broker
 from agentos.llm.cli_login import with_cli_login
+from agentos.llm.errors import ProviderUnavailableError
+from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import Abandoned, QuotaSpent, Rejected, Succeeded
 from fakes.provider_server import Key, ProviderServer, Step
 
@@ -47,6 +50,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     forget_local_broker()
     llm.close()
+
+
+def test_a_call_that_nobody_answers_names_the_address(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "retry_policy", RetryPolicy(base_seconds=0.01, cap_seconds=0.02))
+    monkeypatch.setenv("GEMINI_API_KEY", "plain-key")
+    monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", "http://somebody:secret@127.0.0.1:9/gemini")
+    with pytest.raises(ProviderUnavailableError) as error:
+        llm.generate("hi", model="google:gemini-2.5-flash")
+    assert "google:gemini-2.5-flash at http://127.0.0.1:9 did not answer" in str(error.value)
+    assert "secret" not in str(error.value)
 
 
 def test_a_plain_variable_is_enough_to_call_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def test_a_provider_is_a_module_of_its_name_in_order_of_rank() -> None:
 @pytest.mark.parametrize(
     ("with_keys", "model"),
     [
-        ({"openai", "anthropic", "google"}, "google:gemini-3-pro"),
+        ({"openai", "anthropic", "google"}, "google:gemini-3.1-pro-preview"),
         ({"openai", "anthropic"}, "anthropic:claude-sonnet-5"),
         ({"openai"}, "openai:gpt-5.1"),
         ({"cli"}, ""),

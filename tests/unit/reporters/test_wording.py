@@ -123,8 +123,14 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
             ],
         ),
         (PoolExhausted(kind="in_use"), [f"{EXHAUSTED} All keys are busy. To go faster, add a key"]),
-        (PoolExhausted(kind="none_valid", names=("a", "b")), [f"{EXHAUSTED} no key is valid: a, b"]),
-        (PoolExhausted(kind="none_valid"), [f"{EXHAUSTED} no key is valid"]),
+        (
+            PoolExhausted(kind="none_valid", names=("a", "b")),
+            ["[COORDINATOR] No usable key is left (a, b: rejected or without quota): calls fail"],
+        ),
+        (
+            PoolExhausted(kind="none_valid"),
+            ["[COORDINATOR] There is no key for a model that is needed: calls of it fail"],
+        ),
         (PoolExhausted(kind="limited", seconds=5000), [f"{EXHAUSTED} all keys limited (in 84 min)"]),
         (
             PoolExhausted(kind="limited", until="soon", seconds=5),

@@ -140,7 +140,7 @@ def provider(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider
     with ProviderServer(keys=[Key(name="k", secret=SECRET)]) as server:
         monkeypatch.setenv("AGENTOS_PROVIDERS__GOOGLE__BASE_URL", server.base_url("google"))
         monkeypatch.setenv("GEMINI_API_KEY", SECRET)
-        monkeypatch.setenv("AGENTOS_REVIEWER", "google:gemini-3-pro")
+        monkeypatch.setenv("AGENTOS_REVIEWER", "google:gemini-3.1-pro-preview")
         policy = RetryPolicy(base_seconds=0.01, cap_seconds=0.02, overload_attempts=2)
         monkeypatch.setattr("agentos.llm.attempts.retry_policy", policy)
         yield server

@@ -13,7 +13,8 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import make_plan
 from agentos.errors import UsageError
 from agentos.settings import Settings, Sources
-from agentos.workflows.implementation.pending import Choices, find_conflicts, find_designs, read_designs
+from agentos.workflows.implementation.overlap import Overlap
+from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs, read_designs
 from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
@@ -150,6 +151,11 @@ def test_a_design_waits_for_the_merge_of_what_is_designed(project: Path) -> None
 def conflicts_of(project: Path) -> tuple[Sequence[str], dict[str, tuple[str, ...]], tuple[str, ...]]:
     found = find_conflicts(make_plan(find(project).items))
     return found.words("IMPL-"), found.rivals(), found.merge_order
+
+
+def test_who_changes_a_file_is_told_in_the_order_people_count(project: Path) -> None:
+    overlaps = (Overlap("10", "2", ("a.py",)), Overlap("9", "10", ("a.py",)))
+    assert Conflicts(overlaps, ()).words("IMPL-") == ["a.py is changed by IMPL-2, IMPL-9, IMPL-10"]
 
 
 def test_designs_of_the_same_file_are_rivals_and_words_name_each_file_once(project: Path) -> None:

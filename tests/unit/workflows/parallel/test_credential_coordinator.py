@@ -264,7 +264,7 @@ def test_limited_keys_are_told_apart_from_busy_ones() -> None:
     assert coordinator.acquire() == "a"
     coordinator.report_rate_limit("b", 60)
     assert coordinator.acquire(timeout=0.01) is None
-    assert events[-1] == PoolExhausted(kind="in_use", limited=("2",))
+    assert events[-1] == PoolExhausted(kind="in_use", limited=("key 2",))
 
 
 def test_no_event_shows_a_key() -> None:

@@ -1,0 +1,165 @@
+"""The last lines of a run: where its documents are, who is needed for what, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentos.cli.resume import command_line, options_text
+from agentos.cli.texts import shown
+from agentos.engine.plan import Item
+from agentos.events import Event, ItemEnded, Listener
+from agentos.hints import Hint
+from agentos.outcomes import AWAITING_REVIEW, NEEDS_REVISION
+from agentos.reporters.wording import COORDINATOR
+from agentos.text.output_prefixer import prefix_of
+from agentos.text.words import counted, one_line
+from agentos.workflows.awaiting_review import Waiting, waiting_items
+from agentos.workflows.document_paths import document_paths
+from agentos.workflows.registry import WORKFLOWS
+
+if TYPE_CHECKING:
+    from agentos.cli.run_command import Work
+
+MOST_ITEMS = 10
+MOST_ENTRIES = 20
+_NOUNS = {"lld": "design", "issue": "issue"}
+_GOES_ALONG = ("models.drafter", "models.reviewer", "models.coder", "project")
+"""Options that the command of the next step takes too, and needs as much as this one did."""
+
+
+class Endings:
+    """Listens to a run and keeps how each item ended."""
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self._listener = listener
+        self.by_item: dict[str, ItemEnded] = {}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, ItemEnded):
+            self.by_item[event.item_id] = event
+        if self._listener is not None:
+            self._listener(event)
+
+
+def closing_lines(work: Work, endings: Mapping[str, ItemEnded]) -> list[str]:
+    """What a person reads last."""
+    ended = [(item, endings[item.id]) for item in work.plan.items if item.id in endings]
+    done = [item.id for item, end in ended if end.outcome.is_done]
+    parked = [item.id for item, end in ended if end.outcome == AWAITING_REVIEW]
+    # What a graph of the user's own means by it, and where to mend it, only the user knows.
+    is_ours = work.workflow.name in WORKFLOWS
+    needy = [(item, end) for item, end in ended if end.outcome == NEEDS_REVISION and is_ours]
+    return [
+        *(f"{COORDINATOR} {text}" for text in (*_documents_words(work, done), *_next_words(work, done))),
+        *_asking_lines(work, parked[:MOST_ITEMS]),
+        *(line for item, end in needy[:MOST_ITEMS] for line in _needy_lines(work, item, end)),
+        *(f"{COORDINATOR} {text}" for text in _again_words(work, [item.id for item, _ in needy])),
+    ]
+
+
+def _documents_words(work: Work, done: Sequence[str]) -> list[str]:
+    noun = _NOUNS.get(work.workflow.name)
+    written = [path for item_id in done if (path := _document_path(work, item_id))] if noun else []
+    if not noun or not written:
+        return []
+    read = Hint.SHOW_DOCUMENT.line(label=f"{work.workflow.label_prefix}{done[0]}")
+    return [f"{counted(len(written), noun)} in {shown(written[0].parent)}. To read one: {read}"]
+
+
+def _document_path(work: Work, item_id: str) -> Path | None:
+    paths = document_paths(work.project_dir, work.settings, work.workflow.name, item_id)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _next_words(work: Work, done: Sequence[str]) -> list[str]:
+    if not done:
+        return []
+    options = options_text(work.arguments, _GOES_ALONG)
+    match work.workflow.name:
+        case "lld" if _has_commit(work.project_dir):
+            return [f"Next, from designs to code: {Hint.IMPLEMENT_NEXT.line(options=options)}"]
+        case "issue" if work.settings.sources.issues == work.settings.documents.issues_dir:
+            return [f"Next, from issues to designs: {Hint.DESIGN_NEXT.line(options=options)}"]
+        case name if name not in WORKFLOWS and work.noun == "item":
+            return [f"What the graph came to: {Hint.SHOW_RESULTS.line()}"]
+        case _:
+            return []
+
+
+def _has_commit(project_dir: Path) -> bool:
+    """Whether branches can be made there."""
+    from agentos.git.command import Git, GitError  # noqa: PLC0415  Few runs need it.
+
+    try:
+        return Git(project_dir).resolve("HEAD") is not None
+    except GitError:
+        return False
+
+
+def _asking_lines(work: Work, parked: Sequence[str]) -> list[str]:
+    if not parked:
+        return []
+    waiting = {w.item_id: w for w in waiting_items(work.project_dir) if w.workflow == work.workflow.name}
+    prefix = work.workflow.label_prefix
+    return [
+        f"{prefix_of(prefix + item_id)} {_question_words(waiting[item_id])}"
+        for item_id in parked
+        if item_id in waiting
+    ]
+
+
+def _question_words(item: Waiting) -> str:
+    question = item.question
+    if "gate" in question:
+        return f"waits for you at its {one_line(str(question['gate']), 20)} gate, round {question.get('round', 1)}"
+    return f"asks you: {one_line(str(question.get('question', question)), 200)}"
+
+
+def _needy_lines(work: Work, item: Item, end: ItemEnded) -> list[str]:
+    """Why it needs somebody, every open question or finding, and the file to edit."""
+    prefix = prefix_of(f"{work.workflow.label_prefix}{item.id}")
+    place = _file_to_edit(work, item)
+    if questions := _open_questions(item):
+        heading = f"needs you: the issue leaves {counted(len(questions), 'question')} open. Answer in {place}:"
+        return _listed(prefix, heading, questions)
+    findings = _open_findings(work, item)
+    heading = f"needs you: {one_line(end.reason) or 'it was not approved'}. Change {place}"
+    return _listed(prefix, f"{heading}:" if findings else heading, findings)
+
+
+def _listed(prefix: str, heading: str, entries: Sequence[str]) -> list[str]:
+    more = [f"{prefix}   and {len(entries) - MOST_ENTRIES} more"] if len(entries) > MOST_ENTRIES else []
+    return [f"{prefix} {heading}", *(f"{prefix}   - {one_line(entry)}" for entry in entries[:MOST_ENTRIES]), *more]
+
+
+def _file_to_edit(work: Work, item: Item) -> str:
+    """The issue or brief that a document is written from; the design that code is written from."""
+    origin = str(item.input.get("origin") or item.input.get("lld_path") or "")
+    return one_line(origin) if "://" in origin else shown(work.project_dir / origin)
+
+
+def _open_findings(work: Work, item: Item) -> list[str]:
+    from agentos.documents.unapproved import open_findings  # noqa: PLC0415  Only for those who need it.
+
+    document = _document_path(work, item.id)
+    return open_findings(document.read_text(encoding="utf-8", errors="replace")) if document else []
+
+
+def _open_questions(item: Item) -> list[str]:
+    from agentos.documents.issue import parse_issue  # noqa: PLC0415  Compiles many patterns.
+
+    text = item.input.get("source_text")
+    questions = parse_issue(text).open_questions if isinstance(text, str) else ()
+    return [question.text for question in questions if not question.resolved]
+
+
+def _again_words(work: Work, ids: Iterable[str]) -> list[str]:
+    needy = list(ids)
+    if not needy:
+        return []
+    named = needy if hasattr(work.arguments, "ids") else []
+    is_all = len(needy) > MOST_ITEMS and getattr(work.arguments, "all", False)
+    line = command_line(work.arguments) if is_all else command_line(work.arguments, named, all=False)
+    return [f"Then run: {line}"] if line else []
