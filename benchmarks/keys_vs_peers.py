@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks.peers.work import Plan
 WORKFLOWS, CALLS, WORKERS = 24, 10, 6
 GROUP_LIMIT = 60
 SERVING_GROUPS = 3
+UNLIMITED = 1_000_000
 MINUTE_SECONDS = 60.0
 MODEL = "gemini-2.5-flash"
 SECONDS_AT_MOST = 80.0
@@ -101,25 +103,59 @@ class Result:
         return self.limit_hits / max(self.total, 1)
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One way in which clients hear of the limits."""
+
+    name: str
+    most_refused: float
+    """Of ours, per cent of all calls. Of a limit that nobody tells, the first minute is spent finding it."""
+    is_told: bool = False
+    """Whether ours and LiteLLM are told the limits beforehand."""
+    server: Mapping[str, Any] = field(default_factory=dict)
+
+
+CELLS = (
+    Cell("told beforehand", 1, is_told=True),
+    Cell("told by the body of a refusal", 5),
+    Cell("Retry-After only", 5, server={"tells": "retry-after"}),
+    Cell("not a word", 8, server={"tells": "nothing"}),
+    Cell(
+        "halved after half a minute, Retry-After only",
+        8,
+        server={"tells": "retry-after", "moves": [{"at_seconds": 30.0, "requests_per_minute": GROUP_LIMIT // 2}]},
+    ),
+)
+
+
 def main() -> None:
     python = _litellm_python()
+    for cell in CELLS:
+        _run_cell(cell, python)
+
+
+def _run_cell(cell: Cell, python: str | None) -> None:
     with scratch() as directory, ExitStack() as stack:
-        ours = stack.enter_context(_contender(directory, "agentos", _our_command))
+
+        def start(name: str, command: Command) -> Contender:
+            return stack.enter_context(_contender(directory, name, command, cell))
+
+        ours = start("agentos", partial(_our_command, is_told=cell.is_told))
         _wait_for_first_minute(ours)
-        peers = [stack.enter_context(_contender(directory, "naive retry", _peer("naive_retry.py", 1.0)))]
+        peers = [start("naive retry", _peer("naive_retry.py", 1.0, cell))]
         if python is not None:
             router = "litellm_router.py"
-            plain, wrapped = _peer(router, 0.0, python), _peer(router, 5.0, python)
-            peers.append(stack.enter_context(_contender(directory, "LiteLLM Router", plain)))
-            peers.append(stack.enter_context(_contender(directory, "LiteLLM Router, sleep 5", wrapped)))
+            peers.append(start("LiteLLM Router", _peer(router, 0.0, cell, python)))
+            peers.append(start("LiteLLM Router, sleep 5", _peer(router, 5.0, cell, python)))
         results = [contender.result() for contender in (ours, *peers)]
+    print(f"   -- limits {cell.name}")
     _show(results)
-    _judge(results[0])
+    _judge(results[0], cell)
 
 
 def _show(results: Sequence[Result]) -> None:
     print(f"   {WORKFLOWS} workflows of {CALLS} calls, {WORKERS} workers, {SERVING_GROUPS} groups that serve,")
-    print(f"   {GROUP_LIMIT} requests a minute each, which ours and LiteLLM are told; the quota's own bound:")
+    print(f"   {GROUP_LIMIT} requests a minute each; the quota's own bound:")
     print(
         f"   {BOUND_SECONDS:g} s from first to last call, as wall is measured. Of the bad keys, the hits are shown."
     )
@@ -137,9 +173,9 @@ def _show(results: Sequence[Result]) -> None:
             print(f"   {row.name} failed first with: {row.reason[:160]}")
 
 
-def _judge(ours: Result) -> None:
-    verdict("failed items", ours.failed, 0)
-    verdict("429s, share of calls", 100 * ours.limit_share, 1, " %")
+def _judge(ours: Result, cell: Cell) -> None:
+    verdict(f"{cell.name}: failed items", ours.failed, 0)
+    verdict(f"{cell.name}: 429s, share of calls", 100 * ours.limit_share, cell.most_refused, " %")
     verdict("hits on the rejected key", ours.rejected_hits, 1)
     verdict("hits on the spent group's keys", sum(ours.spent_hits), 1)
     verdict("first to last call / the quota's bound", ours.seconds / BOUND_SECONDS, 1.05)
@@ -178,12 +214,12 @@ Command = Callable[[Path, str], list[str]]
 
 
 @contextmanager
-def _contender(directory: Path, name: str, command: Command) -> Iterator[Contender]:
+def _contender(directory: Path, name: str, command: Command, cell: Cell) -> Iterator[Contender]:
     """A contender under way at a server of its own; whatever is left of both ends with the block."""
     folder = directory / name.replace(" ", "-")
     folder.mkdir()
     with (
-        _server(folder) as base_url,
+        _server(folder, cell) as base_url,
         (folder / "output").open("wb") as output,
         (folder / "errors").open("wb") as errors,
         subprocess.Popen(
@@ -202,7 +238,7 @@ def _contender(directory: Path, name: str, command: Command) -> Iterator[Contend
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[str]:
+def _server(folder: Path, cell: Cell) -> Iterator[str]:
     """The provider as a process of its own; gives its URL."""
     spent = [{"kind": "daily_limit", "times": -1, "retry_after_seconds": 30.0}]
     config = {
@@ -211,6 +247,7 @@ def _server(folder: Path) -> Iterator[str]:
         "minute_seconds": MINUTE_SECONDS,
         "latency_seconds": 0.02,
         "script": {key.name: spent for key in SPENT},
+        **cell.server,
     }
     path = folder / "provider.json"
     path.write_text(json.dumps(config))
@@ -223,31 +260,30 @@ def _server(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def _our_command(folder: Path, base_url: str) -> list[str]:
+def _our_command(folder: Path, base_url: str, *, is_told: bool) -> list[str]:
     """The installed command; its home is the folder, with the keys in it."""
     (folder / "flow.py").write_text(GRAPH)
     write_items(folder / "items.jsonl", WORKFLOWS)
     credentials = folder / "credentials.toml"
     credentials.touch(mode=0o600)
-    credentials.write_text("".join(_entry(key) for key in KEYS))
+    credentials.write_text("".join(_entry(key, is_told=is_told) for key in KEYS))
     run = [AGENTOS, "run", "--graph", "flow.py:graph", "--items", "items.jsonl"]
     return [*run, "--parallel", str(WORKERS), "--json"]
 
 
-def _entry(key: BenchKey) -> str:
-    return (
-        f'[[key]]\nname = "{key.name}"\nprovider = "google"\ngroup = "{key.group}"\nsecret = "{key.secret}"\n'
-        f"rpm = {GROUP_LIMIT}\n\n"
-    )
+def _entry(key: BenchKey, *, is_told: bool) -> str:
+    limit = f"rpm = {GROUP_LIMIT}\n" if is_told else ""
+    names = f'name = "{key.name}"\nprovider = "google"\ngroup = "{key.group}"\n'
+    return f'[[key]]\n{names}secret = "{key.secret}"\n{limit}\n'
 
 
-def _peer(script: str, retry_seconds: float, python: str = sys.executable) -> Command:
+def _peer(script: str, retry_seconds: float, cell: Cell, python: str = sys.executable) -> Command:
     def command(folder: Path, base_url: str) -> list[str]:
         plan = Plan(
             base_url=base_url,
             model=MODEL,
             secrets=[key.secret for key in KEYS],
-            requests_per_minute=GROUP_LIMIT // 2,
+            requests_per_minute=GROUP_LIMIT // 2 if cell.is_told else UNLIMITED,
             workflows=WORKFLOWS,
             calls=CALLS,
             workers=WORKERS,

@@ -10,7 +10,7 @@ import time
 
 from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import READ, Loop
-from agentos.engine.messages import DownMessage, LineBuffer, decode, encode
+from agentos.engine.messages import DownMessage, LineBuffer, decode_down, decode_up, encode
 from agentos.errors import ExitCode
 from agentos.events import Event
 from agentos.keys.broker import KeyBroker
@@ -86,7 +86,7 @@ def _serve(loop: Loop, server: LeaseServer, item_id: str, connection: socket.soc
             loop.unwatch(connection.fileno())
             return
         for line in lines.feed(data):
-            server.take(item_id, decode(line))  # type: ignore[arg-type]
+            server.take(item_id, decode_up(line))  # type: ignore[arg-type]
 
     loop.watch(connection.fileno(), READ, read)
 
@@ -99,7 +99,7 @@ def _lease_in_a_loop(connection: socket.socket, report_fd: int) -> None:
         if isinstance(message, LeaseAsk):
             # A worker's listening thread would deliver the answer; here the same thread asks and listens.
             for line in lines.feed(connection.recv(1 << 16)):
-                client.deliver(decode(line))  # type: ignore[arg-type]
+                client.deliver(decode_down(line))  # type: ignore[arg-type]
 
     client = LeaseClient(send)
     sample: list[float] = []

@@ -84,6 +84,14 @@ class Step:
     """For `ok`: this structured answer."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """From a time after the start on, a minute takes so many requests."""
+
+    at_seconds: float
+    requests_per_minute: int
+
+
 @dataclass(kw_only=True)
 class Config:
     """How the server behaves. Every field has a JSON form: see `Config.from_json`."""
@@ -91,6 +99,10 @@ class Config:
     keys: Sequence[Key] = ()
     accepts_unknown_keys: bool = True
     limits: Sequence[LimitRule] = ()
+    moves: Sequence[Move] = ()
+    """Changes of every limit of requests per minute."""
+    tells: Literal["everything", "retry-after", "nothing"] = "everything"
+    """What a refusal for a limit says: all that the provider would, when to come back, or neither."""
     minute_seconds: float = 60.0
     """The length of the provider's minute: shorter makes a test of quotas quick."""
     day_seconds: float = 86400.0
@@ -107,6 +119,7 @@ class Config:
         fields = dict(data)
         fields["keys"] = [Key(**key) for key in data.get("keys", [])]
         fields["limits"] = [LimitRule(**rule) for rule in data.get("limits", [])]
+        fields["moves"] = [Move(**move) for move in data.get("moves", [])]
         fields["script"] = {name: [Step(**step) for step in steps] for name, steps in data.get("script", {}).items()}
         return cls(**fields)
 
@@ -230,7 +243,11 @@ class Desk:
     def _serve(self, seen: Seen, *, group: str, step: Step | None, now: float) -> Answer:
         dialect = FORMATS[seen.provider]
         quota = self._quota(group, seen.model)
+        self._move(quota, now)
         refusal = quota.admit(seen.tokens, now)
+        if refusal is not None and self.config.tells != "everything":
+            wait = {"retry-after": f"{refusal.retry_after_seconds:.3f}"} if self.config.tells == "retry-after" else {}
+            return self._send(seen, 429, wait, {"error": {"message": "Too many requests"}})
         if refusal is not None:
             return self._send(seen, *dialect.rate_limited(seen, refusal, self._scale))
         text, output = self._text(seen), None
@@ -244,6 +261,12 @@ class Desk:
             limit_headers["content-type"] = "text/event-stream"
             body = as_event_stream(body)
         return self._send(seen, 200, limit_headers, body, delay_seconds)
+
+    def _move(self, quota: Quota, now: float) -> None:
+        window = quota.windows.get(("requests", "minute"))
+        for move in self.config.moves:
+            if window is not None and now >= move.at_seconds:
+                window.limit = move.requests_per_minute
 
     def _misbehave(self, seen: Seen, step: Step) -> Answer:
         delay = step.delay_seconds

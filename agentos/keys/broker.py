@@ -121,8 +121,7 @@ class KeyBroker:
             self._pool.import_limits(clock(), memory.load(credentials.fingerprints(salt)))
         self._sends = sends
         self._marks = credentials.fingerprints(salt) if sends is not None else {}
-        if sends is not None:
-            self._pool.import_sends(clock(), sends.recent(self._marks, clock()))
+        self._limits_stamp = memory.stamp() if memory is not None else None
         self._unfunded: deque[_Call] = deque()
         self._queued: dict[int, _Call] = {}
         """By the pool's ticket."""
@@ -173,7 +172,8 @@ class KeyBroker:
         if self._is_waited_for and abs(now - self._file_checked_at) >= CHECK_SECONDS:
             self._check_file()
         answers = self._fund(now)
-        answers += [self._grant(grant) for grant in self._pool.grants(now)]
+        if self._queued:
+            answers += self._grants(now)
         if self._queued:
             answers += self._refuse(now)
         return answers
@@ -252,6 +252,7 @@ class KeyBroker:
         try:
             marks = self._credentials.fingerprints(self._salt)
             self._memory.save(self._limits_and_calls(), marks, now=self._clock())
+            self._limits_stamp = self._memory.stamp()
         except OSError as error:
             self._emit(Warned(text=f"the limits of keys cannot be saved: {error.strerror or error}"))
             self._memory = None
@@ -323,7 +324,6 @@ class KeyBroker:
     def _grant(self, grant: Grant) -> Delivery:
         call = self._queued.pop(grant.ticket)
         self._held[grant.fence] = _Held(call.owner, grant.key_name)
-        self._note_send(grant, call.ask)
         if self._budget is not None:
             self._budget.reserve(grant.fence, call.estimated_usd)
         self._notices.serve()
@@ -337,14 +337,31 @@ class KeyBroker:
         )
         return call.owner, LeaseGranted(ticket=call.ticket, lease=lease)
 
-    def _note_send(self, grant: Grant, ask: Ask) -> None:
+    def _grants(self, now: float) -> list[Delivery]:
+        """Serve those who wait, in a turn of this broker among all of the user's."""
         if self._sends is None:
-            return
+            return [self._grant(grant) for grant in self._pool.grants(now)]
+        self._hear_of_limits(now)
+        served: list[Delivery] = []
         try:
-            self._sends.note(self._marks.get(grant.key_name, ""), grant.model, self._clock(), ask.estimated_tokens)
+            with self._sends.turn():
+                self._pool.import_sends(now, self._sends.sent_by_others(self._marks, now))
+                for grant in self._pool.grants(now):
+                    tokens = self._queued[grant.ticket].ask.estimated_tokens
+                    served.append(self._grant(grant))
+                    self._sends.note(self._marks.get(grant.key_name, ""), grant.model, now, tokens)
         except OSError as error:
-            self._emit(Warned(text=f"the calls of keys cannot be noted: {error.strerror or error}"))
+            self._emit(Warned(text=f"calls cannot be noted for other runs: {error.strerror or error}"))
             self._sends = None
+            served += [self._grant(grant) for grant in self._pool.grants(now)]
+        return served
+
+    def _hear_of_limits(self, now: float) -> None:
+        """What another run has learned since, at the same time as this one."""
+        stamp = self._memory.stamp() if self._memory is not None else None
+        if self._memory is not None and stamp != self._limits_stamp:
+            self._limits_stamp = stamp
+            self._pool.import_limits(now, self._memory.load(self._marks))
 
     def _refuse(self, now: float) -> list[Delivery]:
         """Answer those whom no key will ever serve, or not within their patience."""

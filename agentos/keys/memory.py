@@ -33,6 +33,14 @@ class LimitMemory:
         known = self._read()
         return {name: known[mark] for name, mark in fingerprints.items() if mark in known}
 
+    def stamp(self) -> tuple[int, int] | None:
+        """Changes with the file."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
     def save(self, limits: Mapping[str, Any], fingerprints: Mapping[str, str], *, now: float) -> None:
         """Merge into the file what this run knows; what has ended is dropped."""
         with locked(lock_of(self._path)):

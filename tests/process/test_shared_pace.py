@@ -1,0 +1,26 @@
+"""Runs of one home, at the same time and one right after another: together they keep within a key's limit."""
+
+from __future__ import annotations
+
+from harness import Sandbox, eventually
+from providers import PoolKey, provider, write_keys
+
+from fakes.provider_server import Step
+
+
+def test_what_one_run_has_sent_counts_for_the_others_also_after_a_kill(sandbox: Sandbox) -> None:
+    key = PoolKey(name="alpha", max_concurrent=2)
+    with provider(sandbox, key) as server:
+        server.script("alpha", Step(kind="hang"))
+        write_keys(sandbox, text=f"{key.to_toml()}rpm = 3\n")
+        for name in ("first", "second", "third"):
+            sandbox.write_items(*({"id": f"{name}-{n}", "input": {}} for n in "abc"), name=f"{name}.jsonl")
+        first = sandbox.start("--parallel", "2", graph="callers", items="first.jsonl")
+        eventually(lambda: server.hits("alpha") == 1, "a call that hangs; a key that is untried has no second one")
+        second = sandbox.start("--max-wait", "20s", graph="callers", items="second.jsonl").wait()
+        first.kill()
+        third = sandbox.start("--max-wait", "20s", graph="callers", items="third.jsonl").wait()
+
+    assert (second.code, third.code) == (75, 75), second.stdout + third.stdout
+    assert server.hits("alpha") == 3
+    assert server.stats()["by_status"].get("429") is None
