@@ -5,14 +5,18 @@ from __future__ import annotations
 import operator
 import threading
 from contextlib import closing
+from dataclasses import replace
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Send, interrupt
 
 from agentos.engine import checkpoints
-from agentos.engine.graph import Continuation, Execution
+from agentos.engine.graph import Continuation, Execution, GraphChanged
 
 
 class State(TypedDict, total=False):
@@ -102,3 +106,50 @@ def test_nodes_side_by_side_in_a_subgraph_are_all_announced() -> None:
 
     assert announced == ["PART.each"] * 4 + ["last"]
     assert [name for name, _ in execution.collect_finished()] == announced
+
+
+def failing(_state: Any) -> Any:
+    raise ValueError("later")
+
+
+@pytest.mark.parametrize("where", ["top", "subgraph"])
+def test_a_renamed_node_is_noticed_wherever_the_item_would_resume(where: str) -> None:
+    def graph(second: str, work: Any) -> Any:
+        inner = chain(("one", say("one")), (second if where == "subgraph" else "two", work)).compile()
+        top = (second if where == "top" else "PART", inner)
+        return chain(("first", say("first")), top).compile()
+
+    with closing(checkpoints.scratch()) as checkpoint:
+        with pytest.raises(ValueError, match="later"):
+            Execution(graph("before", failing), checkpoint).run({"said": []}, lambda _node: None)
+        lost = "'before'" if where == "top" else r"'PART\.before'"
+        with pytest.raises(GraphChanged, match=f"the way to node {lost}"):
+            Execution(graph("after", say("two")), checkpoint).run(None, lambda _node: None)
+        restored = Execution(graph("before", say("two")), checkpoint)
+        restored.run(None, lambda _node: None)
+
+    # A subgraph hands its whole list to the list above it.
+    assert [word.partition(" ")[0] for word in restored.output["said"]] == ["first", "first", "one", "two"]
+
+
+def test_what_a_compiled_graph_carries_stays() -> None:
+    store = InMemoryStore()
+    seen: dict[str, Any] = {}
+
+    def look(_state: Any, config: RunnableConfig, runtime: Runtime[Any]) -> None:
+        seen.update(limit=config["recursion_limit"], voice=config["configurable"]["voice"], store=runtime.store)
+
+    compiled = chain(("look", look), ("last", say("last"))).compile(
+        store=store, name="mine", interrupt_after=["look"]
+    )
+    graph = compiled.with_config(recursion_limit=7, configurable={"voice": "low"})
+    with closing(checkpoints.scratch()) as checkpoint:
+        execution = Execution(graph, checkpoint)
+        execution.run({"said": []}, lambda _node: None)
+        assert seen == {"limit": 7, "voice": "low", "store": store}
+        assert (execution.is_parked, execution.questions) == (True, [{"stopped": "before", "next": ["last"]}])
+        checkpoint.park(execution.questions, execution.interrupt_ids)
+        person = Continuation.of(replace(checkpoint.standing, answer={"action": "approve"}))
+        Execution(graph, checkpoint).run(None, lambda _node: None, person)
+        assert compiled.checkpointer is None
+        assert checkpoint.standing.resumes_after == "last"
