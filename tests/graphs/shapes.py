@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import operator
 import os
 import sqlite3
@@ -37,7 +38,8 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-_steps = 0
+_steps = itertools.count(1)
+"""Of this process, which is one item's. Counting is one operation: steps may be taken side by side."""
 
 
 def step() -> None:
