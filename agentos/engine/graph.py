@@ -31,6 +31,8 @@ _TRIGGERS = ("branch:to:", "join:")
 """How the channels begin that LangGraph starts nodes by."""
 _SENDS = "__pregel_tasks"
 """The channel of nodes that are started by `Send`."""
+INTERRUPT = "__interrupt__"
+"""LangGraph's key for questions among the values of a state."""
 _STREAM, _RUNTIME = "__pregel_stream", "__pregel_runtime"
 """Where LangGraph looks for the stream and the runtime of whoever runs it. Asking it to stream custom events itself
 would run every node in a thread, where no signal reaches it."""
@@ -238,7 +240,7 @@ class Execution:
 
     def _take(self, mode: str, payload: Any, steps: _Steps) -> None:
         if mode == "values":
-            self.output = payload
+            self.output = _without_interrupts(payload)
         elif payload["name"] in steps.containers:
             return
         elif "input" in payload:
@@ -282,6 +284,13 @@ class _Steps:
     announce: Callable[[str], None]
     person: Continuation
     containers: frozenset[str] = frozenset()
+
+
+def _without_interrupts(payload: Any) -> Any:
+    """What is asked is told apart from the state."""
+    if isinstance(payload, dict) and INTERRUPT in payload:
+        return {name: value for name, value in payload.items() if name != INTERRUPT}
+    return payload
 
 
 def _only(channels: str | Sequence[str], values: Any) -> Any:

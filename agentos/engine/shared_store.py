@@ -6,17 +6,20 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.base import BaseStore, Op, PutOp, Result
+
+from agentos.files import lock_of, locked
 
 _BUSY_SECONDS = 30.0
 """How long a write waits for those of other items."""
 
 
 class SharedStore(BaseStore):
-    """Safe across processes: each has its own connection, and SQLite's locks between them."""
+    """Safe across processes: each has a connection of its own, and one writes at a time."""
 
     supports_ttl = False
 
@@ -26,7 +29,10 @@ class SharedStore(BaseStore):
         self._opened: Any = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        with self._lock:
+        ops = list(ops)
+        # A transaction that reads before it writes would fail, not wait, when another item has written meanwhile.
+        is_writing = self._opened is None or any(isinstance(op, PutOp) for op in ops)
+        with self._lock, locked(lock_of(self._path)) if is_writing else nullcontext():
             found: list[Result] = self._store().batch(ops)
             return found
 
