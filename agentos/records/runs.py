@@ -170,7 +170,7 @@ def run_dirs() -> list[Path]:
     try:
         with os.scandir(runs_dir()) as entries:
             names = [entry.name for entry in entries if _is_run(entry)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [runs_dir() / name for name in sorted(names, reverse=True)]
 

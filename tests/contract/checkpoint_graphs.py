@@ -14,7 +14,7 @@ from langgraph.types import Send, interrupt
 
 from agentos.engine.checkpoints.opening import open_item
 from agentos.engine.checkpoints.protocol import CheckpointStore, ItemRef
-from agentos.engine.graph import Execution
+from agentos.engine.graph import Continuation, Execution
 
 REF = ItemRef("flow", "42")
 Deed = Callable[[], Any]
@@ -100,9 +100,9 @@ def run(store: CheckpointStore, graph: Any, item_input: dict[str, Any] | None = 
     opened = open_item(store, REF, item_input or {"text": "x"})
     with closing(opened.checkpoint) as checkpoint:
         execution = Execution(graph.compile(), checkpoint)
-        execution.run(opened.initial_state, lambda _node: None, answer=checkpoint.standing.answer)
+        execution.run(opened.initial_state, lambda _node: None, Continuation.of(checkpoint.standing))
         if execution.is_parked and park:
-            checkpoint.park(execution.questions)
+            checkpoint.park(execution.questions, execution.interrupt_ids)
         questions = execution.questions if execution.is_parked else None
         return Ended(execution.final_state.get("trail", []), questions)
 

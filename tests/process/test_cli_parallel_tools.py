@@ -246,13 +246,13 @@ def test_the_result_of_a_stopped_batch_names_what_is_left_and_its_last_line_resu
     assert backlog.outcomes() == {"1": "approved", "2": "approved"}
 
 
-def test_an_item_that_another_run_has_is_left_and_no_failure(backlog: Backlog) -> None:
+def test_an_item_that_another_run_has_is_left_and_the_exit_code_says_so(backlog: Backlog) -> None:
     backlog.add_issues(1)
     holder = backlog.start_lld("1", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"})
     holder.wait_for_line(">>> Executing: N1_design")
     start_caller(backlog, "1", *OFFLINE).wait(90.0)
     result = result_of(backlog)
-    assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (0, 0, 0, ["1"])
+    assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (1, 0, 0, ["1"])
 
 
 def test_060_070_100_four_tasks_at_two_one_of_them_failing(backlog: Backlog, tool: ModuleType) -> None:

@@ -158,17 +158,17 @@ def _old_run(sandbox: Sandbox, when: datetime, *, is_finished: bool) -> Path:
     return run_dir
 
 
-def test_old_runs_go_when_a_new_one_ends_but_unfinished_ones_never(sandbox: Sandbox) -> None:
+def test_old_runs_go_when_a_new_one_ends_killed_ones_too(sandbox: Sandbox) -> None:
     now = datetime.now(UTC)
     recent = [_old_run(sandbox, now - timedelta(hours=hour), is_finished=True) for hour in range(1, 105)]
     too_old = _old_run(sandbox, now - timedelta(days=31), is_finished=True)
-    unfinished = [_old_run(sandbox, now - timedelta(days=day), is_finished=False) for day in (40, 400)]
+    killed = _old_run(sandbox, now - timedelta(days=40), is_finished=False)
+    just_killed = _old_run(sandbox, now - timedelta(minutes=30), is_finished=False)
     stranger = sandbox.home / "logs" / "parallel" / "notes-of-mine"
     stranger.mkdir()
     sandbox.write_items({"id": "a1"})
     assert sandbox.run().code == 0
     left = set(sandbox.run_dirs())
-    assert set(recent[:99]) <= left, "the newest 100, this run among them"
-    assert not left & set(recent[99:])
-    assert too_old not in left
-    assert {*unfinished, stranger} <= left
+    assert {just_killed, *recent[:98]} <= left, "the newest 100, this run among them"
+    assert not left & {*recent[98:], too_old, killed}
+    assert stranger.is_dir()

@@ -188,9 +188,9 @@ def test_what_cannot_run_is_refused_in_one_line_before_anything_starts(
 def test_an_id_that_leaves_the_folder_is_refused_wherever_it_comes_from(backlog: Backlog) -> None:
     backlog.add_issues(1, text=lambda n: "---\nid: ../../etc/passwd\n---\n\n" + issue_text(n))
     done = backlog.lld("--all", *OFFLINE)
-    assert done.code == 2
-    assert "etc/passwd" in done.stderr
-    assert not backlog.home.exists()
+    assert done.code == 1
+    assert "etc/passwd" in done.stdout
+    assert not [path for path in backlog.root.rglob("*") if "passwd" in path.name]
 
 
 # Scenario 3 of the issue, 060.
