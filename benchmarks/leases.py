@@ -19,6 +19,7 @@ from agentos.keys.groups import KeySpec
 from agentos.keys.key_file import KeyFile
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
+from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Succeeded
 from benchmarks.harness import scratch, verdict
 
@@ -52,7 +53,7 @@ def _measure() -> tuple[float, float]:
     loop, run = Loop(), _Run()
     specs = [KeySpec(name=f"k{n}", provider="google", group=f"g{n}") for n in range(PROCESSES)]
     credentials = CredentialSet(tuple(Credential(spec, f"secret-number-{n}") for n, spec in enumerate(specs)))
-    broker = KeyBroker(credentials, emit=_ignore, key_file=KeyFile(), rng=random.Random(1))
+    broker = KeyBroker(credentials, emit=_ignore, key_file=KeyFile(), sends=SendLog(), rng=random.Random(1))
     server = LeaseServer(broker, run, loop, _ignore, parallel=PROCESSES)
     results, children = os.pipe(), []
     for number in range(PROCESSES):

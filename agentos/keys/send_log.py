@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # pragma: no cover - Windows, where pools do not take turns
+    fcntl = None  # type: ignore[assignment]
 
 from agentos.files import PRIVATE_DIR_MODE, PRIVATE_FILE_MODE
 from agentos.keys.pool import PastSend
@@ -30,7 +33,7 @@ class SendLog:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = key_sends_path() if path is None else path
-        self._me = secrets.token_hex(4)
+        self._me = os.urandom(4).hex()
         self._descriptor: int | None = None
         self._position = 0
 
@@ -42,15 +45,19 @@ class SendLog:
         try:
             yield
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._end_turn(descriptor)
 
     def _wait_for_turn(self, descriptor: int) -> None:
         """A turn takes far less than a millisecond. Nobody waits for one whose process was suspended in it."""
-        for _ in range(TURN_TRIES):
+        for _ in range(TURN_TRIES if fcntl is not None else 0):
             with suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             time.sleep(TURN_PAUSE_SECONDS)
+
+    def _end_turn(self, descriptor: int) -> None:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def note(self, fingerprint: str, model: str, at: float, tokens: int) -> None:
         """In a turn. Raises OSError when it cannot be kept."""
@@ -95,11 +102,11 @@ class SendLog:
         """Keep the end of a long log. In place: others have it open."""
         if os.fstat(descriptor).st_size <= LONGEST_BYTES:
             return
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._wait_for_turn(descriptor)
         try:
             size = os.fstat(descriptor).st_size
             kept = os.pread(descriptor, LONGEST_BYTES // 2, size - LONGEST_BYTES // 2).partition(b"\n")[2]
             os.ftruncate(descriptor, 0)
             os.write(descriptor, kept)
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._end_turn(descriptor)
