@@ -170,7 +170,7 @@ def test_max_wait_stops_with_exit_75_and_the_same_command_resumes_later(sandbox:
         resumed = _run(sandbox, "--max-wait", "20s").wait()
 
     assert (first.code, sleeping.code, resumed.code) == (75, 75, 0), first.stdout + sleeping.stdout + resumed.stdout
-    assert "longer than --max-wait 20 s" in first.stdout
+    assert "longer than --max-wait 20s" in first.stdout
     assert re.search(r" --max-wait 20s?\b", first.stdout.partition("Resume with:")[2]), first.stdout
     assert "failed" not in sandbox.outcomes().values()
     assert server.stats()["by_status"] == {"429": 1, "200": 2}

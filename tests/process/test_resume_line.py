@@ -158,6 +158,7 @@ def test_implement_and_its_tool(designs: Designs, program: str) -> None:
     path = Path(command) if "/" in command else AGENTOS
     models = ["--drafter", "recorded", "--reviewer", "recorded", "--commits", "stacked"]
     no_answers = {"AGENTOS_RECORDED_DIR": str(designs.root / "empty")}
+    (designs.root / "empty").mkdir()
     failed = designs.start_command(*words, "1", *models, program=path, env=no_answers).wait(120.0)
     assert failed.code == 1, failed.stdout + failed.stderr
     assert resume_line(failed) == f"{program} 1 --drafter recorded --reviewer recorded --commits stacked"

@@ -106,7 +106,7 @@ def test_follow_tells_a_live_run_from_its_beginning_to_its_end(sandbox: Sandbox)
     done = started.wait()
     assert (done.code, followed.code) == (0, 0)
     # Workers' own lines are in the logs; everything else reads as it did where the run was started.
-    assert followed.lines == done.lines
+    assert [*followed.lines, "[COORDINATOR] What the graph came to: agentos runs result"] == done.lines
 
 
 def test_a_follower_that_leaves_does_not_touch_the_run(sandbox: Sandbox) -> None:
