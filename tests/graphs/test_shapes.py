@@ -38,13 +38,11 @@ async def run(name, number):
         result.pop("__interrupt__", None)
     return to_plain(result)
 
+name = sys.argv[1]
 told = {
-    name: {
-        "inputs": [make(n) for n in range(5)],
-        "states": [asyncio.run(run(name, n)) for n in range(5)],
-        "has_one_step": name in shapes.ONE_STEP,
-    }
-    for name, make in shapes.SHAPES.items()
+    "inputs": [shapes.SHAPES[name](n) for n in range(5)],
+    "states": [asyncio.run(run(name, n)) for n in range(5)],
+    "has_one_step": name in shapes.ONE_STEP,
 }
 print(json.dumps(told))
 """
@@ -60,11 +58,10 @@ def shape_names() -> list[str]:
     return [key.value for key in names]
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What plain `invoke` makes of each shape and item."""
-    command = [sys.executable, "-c", PLAIN]
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, timeout=240)
+def plain(name: str) -> dict[str, Any]:
+    """What plain `invoke` makes of a shape's items."""
+    command = [sys.executable, "-c", PLAIN, name]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout))
 
@@ -86,15 +83,16 @@ def without_ids(value: Any) -> Any:
     return [without_ids(each) for each in value] if isinstance(value, list) else value
 
 
-def check(project: Sandbox, name: str, plain: dict[str, Any]) -> None:
-    project.write_items(*({"id": f"i{n}", "input": value} for n, value in enumerate(plain["inputs"])))
+def check(project: Sandbox, name: str) -> None:
+    expected = plain(name)
+    project.write_items(*({"id": f"i{n}", "input": value} for n, value in enumerate(expected["inputs"])))
     hold = project.root / "hold"
     hold.mkdir()
     out = project.root / "out.jsonl"
     command = ["--parallel", str(COUNT), "--output", str(out), "--ordered"]
     graph = f"shapes.py:{name}"
     run = project.start(*command, graph=graph, env={"SHAPES_HOLD": str(hold)})
-    if plain["has_one_step"]:
+    if expected["has_one_step"]:
         eventually(lambda: run.process.poll() is not None, "the run's end", 120)
     else:
         eventually(lambda: len(list(hold.iterdir())) == COUNT, f"{COUNT} items half way", 120)
@@ -108,22 +106,18 @@ def check(project: Sandbox, name: str, plain: dict[str, Any]) -> None:
     assert [line["id"] for line in found] == [f"i{n}" for n in range(COUNT)], (done, found)
     wanted = "awaiting_review" if name == "asks_a_person" else "completed"
     assert {line["outcome"] for line in found} == {wanted}, (done, found)
-    assert without_ids([line["state"] for line in found]) == without_ids(plain["states"])
+    assert without_ids([line["state"] for line in found]) == without_ids(expected["states"])
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_shape_ends_as_plain_invoke_does_after_a_kill_half_way(
-    project: Sandbox, name: str, plain: dict[str, Any]
-) -> None:
-    check(project, name, plain[name])
+def test_a_shape_ends_as_plain_invoke_does_after_a_kill_half_way(project: Sandbox, name: str) -> None:
+    check(project, name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in shape_names() if name not in QUICK])
-def test_every_shape_ends_as_plain_invoke_does_after_a_kill_half_way(
-    project: Sandbox, name: str, plain: dict[str, Any]
-) -> None:
-    check(project, name, plain[name])
+def test_every_shape_ends_as_plain_invoke_does_after_a_kill_half_way(project: Sandbox, name: str) -> None:
+    check(project, name)
 
 
 def test_there_are_shapes_enough() -> None:
