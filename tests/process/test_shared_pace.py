@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from harness import Sandbox, eventually
 from providers import PoolKey, provider, write_keys
 
 from fakes.provider_server import Step
 
 
+@pytest.mark.slow  # Its three runs have to fit into one minute, which a busy machine does not grant.
 def test_what_one_run_has_sent_counts_for_the_others_also_after_a_kill(sandbox: Sandbox) -> None:
     key = PoolKey(name="alpha", max_concurrent=2)
     with provider(sandbox, key) as server:
