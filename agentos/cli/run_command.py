@@ -133,7 +133,9 @@ def run(work: Work, listener: Listener | None = None) -> int:
         exit_code = ExitCode.NEEDS_ATTENTION
     if exit_code != ExitCode.INTERRUPTED:
         work.close()
-        say(*closing_lines(work, endings.by_item), to_stderr=work.arguments.json)
+        # Where standard output carries results or events, it carries nothing else.
+        is_data = work.arguments.json or getattr(work.arguments, "output", None) == "-"
+        say(*closing_lines(work, endings.by_item), to_stderr=is_data)
     return exit_code
 
 
