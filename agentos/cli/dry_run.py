@@ -122,7 +122,7 @@ def _lines(
     if not entries:
         return lines
     if estimate is None:
-        lines.append("No estimate: this workflow has no finished run in this project yet.")
+        lines.append("No estimate: no recent run of this workflow in this project finished an item.")
     else:
         lines.append(f"Estimate: about {duration(estimate)}, from {known} past item{'' if known == 1 else 's'}.")
     return lines

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +51,8 @@ _BEING_MADE = timedelta(minutes=1)
 """A run this young may not hold its lock yet."""
 _MOST_LOCK_BYTES = 1 << 24
 LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
+BYTES_FOR_ESTIMATES = 16 * 1024 * 1024
+"""How much of the summaries of all runs, newest first, is read to find those of one project and workflow."""
 _RUNS_FOR_ESTIMATES = 20
 DURATIONS_FOR_ESTIMATES = 500
 
@@ -277,18 +280,32 @@ def past_costs(project_dir: Path, workflow: str, models: Sequence[str]) -> list[
 
 def _past_items(project_dir: Path, workflow: str) -> list[tuple[ItemSummary, tuple[str, ...]]]:
     """Items that recent runs worked on to some end, each with the models of its run."""
-    project = str(project_dir.resolve())
     items: list[tuple[ItemSummary, tuple[str, ...]]] = []
-    for run_dir in run_dirs()[:_RUNS_FOR_ESTIMATES]:
-        summary = read_summary(run_dir, largest=LARGEST_SUMMARY_FOR_ESTIMATES)
-        if summary is None or summary.workflow != workflow or str(Path(summary.project_dir).resolve()) != project:
-            continue
+    for summary in islice(_past_summaries(str(project_dir.resolve()), workflow), _RUNS_FOR_ESTIMATES):
         items += [
             (item, summary.models) for item in summary.items if item.attempts and not item.outcome.is_unfinished
         ]
         if len(items) >= DURATIONS_FOR_ESTIMATES:
             break
     return items[:DURATIONS_FOR_ESTIMATES]
+
+
+def _past_summaries(project: str, workflow: str) -> Iterator[RunSummary]:
+    """Of runs of this project and workflow, newest first. However many others are newer, up to a bound on work."""
+    left = BYTES_FOR_ESTIMATES
+    for run_dir in run_dirs():
+        try:
+            size = (run_dir / SUMMARY_NAME).stat().st_size
+        except OSError:
+            continue
+        if size > LARGEST_SUMMARY_FOR_ESTIMATES:
+            continue
+        left -= size
+        if left < 0:
+            return
+        summary = read_summary(run_dir)
+        if summary and summary.workflow == workflow and str(Path(summary.project_dir).resolve()) == project:
+            yield summary
 
 
 def prunable(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[Path]:
@@ -314,13 +331,10 @@ def prune(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[s
     return removed
 
 
-def read_summary(run_dir: Path, *, with_items: bool = True, largest: int | None = None) -> RunSummary | None:
-    """The run's summary; None if it has none, a damaged one, or one of more than `largest` bytes."""
-    path = run_dir / SUMMARY_NAME
+def read_summary(run_dir: Path, *, with_items: bool = True) -> RunSummary | None:
+    """The run's summary; None if it has none or a damaged one."""
     try:
-        if largest is not None and path.stat().st_size > largest:
-            return None
-        return parse_summary(path.read_bytes(), with_items=with_items)
+        return parse_summary((run_dir / SUMMARY_NAME).read_bytes(), with_items=with_items)
     except OSError:
         return None
 

@@ -330,6 +330,18 @@ def test_past_durations_are_those_of_the_same_project_and_workflow(tmp_path: Pat
     assert past_durations(project, "lld") == [9.0, 2.0, 4.0]
 
 
+def test_past_durations_are_found_behind_many_newer_runs_up_to_a_bound_on_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, other = tmp_path / "shop", tmp_path / "other"
+    finished_run(NOW, project_dir=str(project))
+    newer = [finished_run(NOW + timedelta(minutes=number + 1), project_dir=str(other)) for number in range(40)]
+    assert past_durations(project, "lld") == [2.0, 4.0]
+    size = sum((run_dir / "summary.json").stat().st_size for run_dir in newer)
+    monkeypatch.setattr(run_records, "BYTES_FOR_ESTIMATES", size)
+    assert past_durations(project, "lld") == []
+
+
 def test_past_durations_stay_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_records, "DURATIONS_FOR_ESTIMATES", 3)
     for day in range(3):
