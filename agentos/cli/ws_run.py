@@ -25,6 +25,7 @@ from agentos.reporters.resume_line import resume_line
 from agentos.text.window import window_columns
 from agentos.text.words import listed
 from agentos.workflows.implementation.branch import folder_of
+from agentos.workflows.implementation.pending import open_work
 from agentos.workflows.implementation.records import read_record
 from agentos.workstreams.commands import ProjectWorkstreams, choose_able
 from agentos.workstreams.registry import this_process
@@ -102,7 +103,7 @@ def _work(
     else:
         found = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh, named=named)
     if route.completes:
-        found = found.without_unmet(_unfinished(project), named)
+        found = found.without_unmet(_unfinished(project, is_own_graph=bool(arguments.graph)), named)
     plan, left = run_command.planned(arguments, found.items)
     work = Work(
         arguments=arguments,
@@ -123,14 +124,16 @@ def _work(
     return with_branches(work, {each.slug: each.base for each in chosen if not _COMMIT.fullmatch(each.base)})
 
 
-def _unfinished(project: ProjectWorkstreams) -> set[str]:
-    """Workstreams whose work others cannot build on yet."""
+def _unfinished(project: ProjectWorkstreams, *, is_own_graph: bool) -> set[str]:
+    """What others cannot build on yet: workstreams and, for our own workflows, issues and designs without code.
+
+    A design stays when its workstream is removed: without its branch it is open again.
+    """
     known = project.registry.workstreams()
-    return {
-        slug
-        for slug, each in known.items()
-        if each.state != Completed() and read_record(project.project_dir, slug) is None
-    }
+    completed = {slug for slug, each in known.items() if each.state == Completed()}
+    begun = {slug for slug in known if slug not in completed and read_record(project.project_dir, slug) is None}
+    documents = set() if is_own_graph else open_work(project.project_dir, project.settings)
+    return begun | (documents - completed)
 
 
 def _starter(

@@ -142,6 +142,28 @@ def test_priorities_dependencies_and_worktrees_count_for_ones_own_graph_too(shop
         assert f"{slug} works in {shop.worktree(slug)}" in shop.notes()
 
 
+def test_a_design_whose_workstream_was_removed_is_an_open_dependency_until_it_is_merged(shop: Workshop) -> None:
+    shop.make(feat_a="add a counter", feat_b="add a report\n\nDepends on #feat-a", other="add a clock")
+    active, done = (shop.project / "docs/lld" / folder / "LLD-feat-a.md" for folder in ("active", "done"))
+    for path in (active, done):
+        path.parent.mkdir(parents=True)
+    active.write_text("# feat-a - Feature: a counter\n")
+    assert shop.ws("rm", "feat-a", "--force").code == 0
+    offline = ("--drafter", "offline", "--reviewer", "offline")
+
+    named = shop.ws("run", "feat-b", *offline)
+    assert (named.code, "feat-b depends on feat-a, which is not implemented" in named.stderr) == (2, True)
+    assert not shop.run_dirs()
+    plan = json.loads(shop.ws("run-all", *offline, "--dry-run", "--json").stdout)
+    assert [item["id"] for item in plan["items"]] == ["other"]
+    assert [skipped["id"] for skipped in plan["skipped"]] == ["feat-b"]
+    assert shop.ws("run", "feat-b", *GRAPH, "--dry-run").code == 0
+
+    active.rename(done)
+    merged = shop.ws("run", "feat-b", *offline, "--dry-run")
+    assert (merged.code, "feat-b" in merged.stdout) == (0, True), merged.stderr
+
+
 def test_branches_without_text_are_skipped_and_an_approved_design_is_never_replaced_unasked(shop: Workshop) -> None:
     offline = ("--mode", "analyze", "--drafter", "offline", "--reviewer", "offline")
     words = "Add mean(values) to app.py: the sum of the values divided by their count"
