@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from agentos.processes.stop_signals import as_program, leave_when_stopped
+
+if __name__ == "__main__":  # Before the imports that take their time.
+    leave_when_stopped()
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -15,13 +20,12 @@ from agentos.cli.main import guarded, open_standard_streams, parse
 from agentos.cli.parsing import CommandParser
 from agentos.engine.plan import Item
 from agentos.paths import find_project_dir
-from agentos.processes.stop_signals import as_program
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.drafting.pending import find_briefs, find_llds
 from agentos.workflows.pending import Wanted
 
-COMMANDS = {"issue": issue.COMMAND, "lld": lld.COMMAND}
+COMMANDS = {"issue": issue.command(), "lld": lld.command()}
 _FIND = {"issue": find_briefs, "lld": find_llds}
 
 

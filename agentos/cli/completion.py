@@ -65,5 +65,5 @@ def _parser(name: str) -> CommandParser:
     if name == "agentos":
         return main.build_parser()
     parser = CommandParser(prog=name)
-    (lld if name == "lld-workflow" else issue).COMMAND.add_options(parser)
+    (lld if name == "lld-workflow" else issue).command().add_options(parser)
     return parser

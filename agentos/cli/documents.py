@@ -62,7 +62,7 @@ class DocumentCommand:
         """As a subcommand of `agentos`."""
         self.add_options(subparsers.add_parser(name, help=self.summary))
 
-    def main(self, program: str, argv: Sequence[str] | None = None) -> int:
+    def main(self, program: str, argv: Sequence[str]) -> int:
         """As a console script of its own."""
         return main.run_command(program, self.add_options, argv)
 

@@ -1,20 +1,21 @@
 """The `agentos` command: finds the subcommand, runs it, turns errors into one line and an exit code."""
 
+# The program begins here. A stop signal before `main` has taken them shows a traceback: imports come after that.
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
-import argparse
-import contextlib
-import errno
-import importlib
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
 
-from agentos.cli.parsing import CommandParser
-from agentos.distribution import DISTRIBUTION, clash
-from agentos.errors import AgentosError, ExitCode
 from agentos.processes.stop_signals import as_program
-from agentos.text.encodings import never_fails
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Collection, Sequence
+
+    from agentos.cli.parsing import CommandParser
 
 COMMANDS = {
     "demo": "see it work: ten issues of a sample project designed, four of them implemented, offline",
@@ -45,6 +46,10 @@ _LONGEST_ERROR = 2_000
 
 def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> CommandParser:
     """The parser, complete for the wanted commands; the others are there in name only."""
+    import importlib
+
+    from agentos.cli.parsing import CommandParser, add_version
+
     parser = CommandParser(
         prog="agentos",
         description="Run agent workflows over many items in parallel: isolated, durable, stoppable.",
@@ -62,21 +67,9 @@ def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> CommandParser
     return parser
 
 
-def add_version(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
-
-
-class _ShowVersion(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from agentos import __version__  # noqa: PLC0415  another product may have replaced that file
-
-        sys.stdout.write(f"agentos {__version__} ({DISTRIBUTION})\n")
-        parser.exit()
-
-
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """Colour and structure in a terminal; plain text in a pipe. Rich loads only when help is shown."""
-    from rich_argparse import RawDescriptionRichHelpFormatter  # noqa: PLC0415
+    from rich_argparse import RawDescriptionRichHelpFormatter
 
     return RawDescriptionRichHelpFormatter(prog)
 
@@ -91,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Guarded from the first import on: a Ctrl+C that comes early is as quiet as one that comes late."""
+    from agentos.errors import ExitCode
+
     if not words:
         build_parser(()).print_help()
         return ExitCode.OK
@@ -108,10 +103,10 @@ def parse(parser: CommandParser, words: Sequence[str] | None) -> argparse.Namesp
     return arguments
 
 
-def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str] | None) -> int:
+def run_command(name: str, add_options: Callable[[argparse.ArgumentParser], None], argv: Sequence[str]) -> int:
     """A subcommand under a name of its own, as a console script."""
-    if argv is None:
-        return as_program(lambda: run_command(name, add_options, sys.argv[1:]))
+    from agentos.cli.parsing import CommandParser, add_version
+
     open_standard_streams()
     parser = CommandParser(prog=name)
     add_version(parser)
@@ -129,6 +124,8 @@ def open_standard_streams() -> None:
 
     A stream that came closed (`>&-`, some daemons) would else be the next file that opens.
     """
+    from agentos.text.encodings import never_fails
+
     for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -142,6 +139,8 @@ def open_standard_streams() -> None:
 
 def guarded(command: Callable[[], int], program: str = "agentos") -> int:
     """Run a command to its last byte; expected errors become one line on stderr and their exit code."""
+    from agentos.errors import ExitCode
+
     try:
         code = _exit_code(command, program)
         sys.stdout.flush()
@@ -158,6 +157,10 @@ def guarded(command: Callable[[], int], program: str = "agentos") -> int:
 
 def _about_the_machine(error: OSError) -> tuple[str, int]:
     """What is wrong where the command runs, and its exit code; empty when the error may well be a bug."""
+    import errno
+
+    from agentos.errors import ExitCode
+
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" {error.filename}" if error.filename else ""
         return f"cannot write{where}: {error.strerror}", ExitCode.ITEM_FAILED
@@ -177,10 +180,13 @@ def _is_somewhere() -> bool:
 
 
 def _exit_code(command: Callable[[], int], program: str) -> int:
+    from agentos.distribution import clash
+    from agentos.errors import AgentosError, ExitCode
+
     try:
         code = int(command())
     except AgentosError as error:
-        from agentos.text.words import one_line  # noqa: PLC0415  Only an error needs it.
+        from agentos.text.words import one_line
 
         _complain(f"{program}: error: {one_line(str(error), longest=_LONGEST_ERROR)}\n")
         return int(error.exit_code)
@@ -204,6 +210,8 @@ def _exit_code(command: Callable[[], int], program: str) -> int:
 
 def _complain(text: str) -> None:
     """Where stderr cannot be written either, the exit code alone tells."""
+    import contextlib
+
     with contextlib.suppress(OSError):
         sys.stderr.write(text)
 

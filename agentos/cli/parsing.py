@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from agentos.distribution import DISTRIBUTION
 from agentos.errors import ExitCode
 from agentos.text.suggestions import did_you_mean
 
@@ -48,6 +49,18 @@ class CommandParser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             raise argparse.ArgumentError(None, f"no command {self.prog} {value}.{hint}")
         raise argparse.ArgumentError(action, f"invalid choice {value!r}.{hint}")
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+
+
+class _ShowVersion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from agentos import __version__  # noqa: PLC0415  another product may have replaced that file
+
+        sys.stdout.write(f"agentos {__version__} ({DISTRIBUTION})\n")
+        parser.exit()
 
 
 def command_words(parser: argparse.ArgumentParser) -> list[str]:

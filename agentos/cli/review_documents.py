@@ -24,7 +24,7 @@ from agentos.workflows.drafting.approving import CheckText, Standing, approve, f
 from agentos.workflows.drafting.due import InPlace
 from agentos.workflows.registry import WORKFLOWS, parse_label
 
-_COMMANDS: dict[str, DocumentCommand] = {"lld": lld.COMMAND, "issue": issue.COMMAND}
+_COMMANDS: dict[str, DocumentCommand] = {"lld": lld.command(), "issue": issue.command()}
 
 
 def find(project_dir: Path, settings: Settings, name: str) -> Standing | None:

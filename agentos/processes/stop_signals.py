@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False  # A program's first import: `typing` would take longer than all of this.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import NoReturn
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _INTERRUPTED = 130
@@ -31,6 +34,11 @@ def as_program(command: Callable[[], int]) -> int:
     return exit_code
 
 
+def leave_when_stopped() -> None:
+    """For a script that imports much before its `as_program`: until then a stop signal ends it, with nothing said."""
+    _leave_at_once(_INTERRUPTED)
+
+
 def _raise_interrupts() -> None:
     """From here on every stop signal is a Ctrl+C: what there is so far is undone."""
     for number in stop_numbers():
@@ -39,7 +47,7 @@ def _raise_interrupts() -> None:
 
 
 def _leave_at_once(exit_code: int) -> None:
-    """The command is over: a signal cuts the interpreter's own exit short and changes nothing else."""
+    """Nothing runs that is to be undone: a signal ends the process here, with this exit code."""
 
     def leave(_number: int, _frame: FrameType | None) -> NoReturn:
         os._exit(exit_code)

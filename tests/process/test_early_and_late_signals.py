@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from harness import Sandbox, eventually
+from harness import AGENTOS, Finished, Sandbox, eventually
 
 HELD_UP = """
 import atexit, os, pathlib, sys, time
@@ -19,10 +22,10 @@ def wait_at(place):
 class HoldUp:
     @staticmethod
     def find_spec(name, *_):
-        if name == "agentos.cli.run":
-            wait_at("start")
+        if name == os.environ["HOLD_UP"]:
+            wait_at(name)
 
-if os.environ.get("HOLD_UP") == "start":
+if "." in os.environ.get("HOLD_UP", ""):
     sys.meta_path.insert(0, HoldUp)
 elif os.environ.get("HOLD_UP") == "exit":
     atexit.register(wait_at, "exit")
@@ -30,20 +33,45 @@ elif os.environ.get("HOLD_UP") == "exit":
 """Loaded by the interpreter itself, before the command: holds it up where a test wants a signal to find it."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize(("place", "exit_code"), [("start", 130), ("exit", 0)])
-def test_a_signal_before_or_after_the_command_itself_is_quiet(
-    sandbox: Sandbox, place: str, exit_code: int, number: signal.Signals
-) -> None:
+BIN = AGENTOS.parent
+TOOL = Path(__file__).parents[2] / "tools" / "run_requirements_workflow.py"
+LATER_IMPORTS = {
+    "agentos": ([AGENTOS, "run", "--help"], "agentos.cli.parsing"),
+    "lld-workflow": ([BIN / "lld-workflow", "--help"], "agentos.cli.documents"),
+    "issue-workflow": ([BIN / "issue-workflow", "--help"], "agentos.cli.documents"),
+    "tool": ([sys.executable, TOOL, "--help"], "agentos.cli.lld"),
+}
+"""Of each program: how it starts, and an import that is the first, or almost, of those that take their time."""
+
+
+def signalled_at(sandbox: Sandbox, place: str, number: signal.Signals, words: Sequence[Path | str]) -> Finished:
     (sandbox.root / "sitecustomize.py").write_text(HELD_UP)
     held_at = sandbox.root / "held-at"
     search = os.pathsep.join(filter(None, (str(sandbox.root), os.environ.get("PYTHONPATH"))))
     environment = {"PYTHONPATH": search, "HOLD_UP": place, "HELD_AT": str(held_at)}
-    words = ("run", "--help") if place == "start" else ("runs",)
-    command = sandbox.start_command(*words, env=environment)
-    eventually(lambda: held_at.exists() and held_at.read_text() == place, f"the command at its {place}")
+    command = sandbox.start_command(*map(str, words[1:]), program=Path(words[0]), env=environment)
+    eventually(lambda: held_at.exists() and held_at.read_text() == place, f"the command at {place}")
     command.kill(number)
-    ended = command.wait()
+    return command.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("place", "words", "exit_code"), [("agentos.cli.run", ("run", "--help"), 130), ("exit", ("runs",), 0)]
+)
+def test_a_signal_before_or_after_the_command_itself_is_quiet(
+    sandbox: Sandbox, place: str, words: Sequence[str], exit_code: int, number: signal.Signals
+) -> None:
+    ended = signalled_at(sandbox, place, number, [AGENTOS, *words])
 
     assert ended.code == exit_code
+    assert ended.stderr.strip() == ""
+
+
+@pytest.mark.parametrize("program", LATER_IMPORTS)
+def test_a_signal_while_a_program_loads_is_quiet(sandbox: Sandbox, program: str) -> None:
+    words, place = LATER_IMPORTS[program]
+    ended = signalled_at(sandbox, place, signal.SIGINT, words)
+
+    assert ended.code == 130
     assert ended.stderr.strip() == ""
