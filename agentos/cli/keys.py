@@ -173,9 +173,12 @@ def _remove(name: str) -> int:
 def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int:
     from agentos.keys.overview import selected
 
-    credentials = selected(_load(), names)
+    credentials = selected(_load(tells_missing=False), names)
+    missing = [each.reason for each in credentials.missing if not names]
     if not credentials.credentials:
-        raise NoUsableKeyError(f"No keys to check. Add one: {Hint.ADD_KEY.line(provider='google')}")
+        words = ". ".join(missing) or f"Add one: {Hint.ADD_KEY.line(provider='google')}"
+        raise NoUsableKeyError(f"No keys to check. {words}")
+    _warn(missing)
     _use_project_settings({spec.provider for spec in credentials.specs})
     from agentos.llm.key_check import check_keys
 
@@ -215,17 +218,17 @@ def _check_summary(checked: Sequence[Checked]) -> str:
 def _reset(name: str) -> int:
     from agentos.keys.overview import reset
 
-    reset(_load(), name)
+    reset(_load(tells_missing=False), name)
     say(f"{name} is tried again by the next run. A run under way keeps what it knows.")
     return ExitCode.OK
 
 
-def _load() -> CredentialSet:
-    """All keys; what the user should know of them goes to stderr."""
+def _load(*, tells_missing: bool = True) -> CredentialSet:
+    """All keys; what the user should know of them goes to stderr. A caller may tell of missing secrets itself."""
     from agentos.keys.credentials import load_credentials
 
     credentials = load_credentials()
-    _warn([*credentials.warnings, *(each.reason for each in credentials.missing)])
+    _warn([*credentials.warnings, *(each.reason for each in credentials.missing if tells_missing)])
     return credentials
 
 

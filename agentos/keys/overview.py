@@ -10,7 +10,7 @@ from typing import Any
 
 from agentos.clock import stamp_of_epoch
 from agentos.errors import UsageError
-from agentos.keys.credentials import CredentialSet, load_salt
+from agentos.keys.credentials import CredentialSet, MissingSecretError, load_salt
 from agentos.keys.groups import KeySpec
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool, KeyView
@@ -53,9 +53,12 @@ def reset(credentials: CredentialSet, name: str) -> None:
 
 
 def selected(credentials: CredentialSet, names: Sequence[str]) -> CredentialSet:
-    """The keys of these names; all when none is named. Raises UsageError for a name that does not exist."""
-    known = [spec.name for spec in credentials.specs]
+    """The keys of these names; all when none is named. Raises UsageError for one that is unknown or has no secret."""
+    missing = {each.spec.name: each.reason for each in credentials.missing}
+    known = [*(spec.name for spec in credentials.specs), *missing]
     for name in names:
+        if name in missing:
+            raise MissingSecretError(missing[name])
         if name not in known:
             raise UsageError(f"No key named {name!r}. Known keys: {', '.join(known) or 'none'}.")
     chosen = tuple(c for c in credentials.credentials if not names or c.spec.name in names)

@@ -96,6 +96,18 @@ def test_no_secret_and_no_such_key_are_usage_errors_and_no_key_is_none_that_serv
     assert "No key named 'alpha'. Known keys: none." in errors
 
 
+@pytest.mark.parametrize(("words", "code"), [(["check"], 4), (["check", "alpha"], 2), (["reset", "alpha"], 2)])
+def test_a_key_without_its_variable_is_named_with_it(
+    words: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keys", "add", "alpha", "--provider", "google", "--env", "UNSET_KEY"]) == 0
+    capsys.readouterr()
+
+    assert main(["keys", *words]) == code
+    [line] = capsys.readouterr().err.splitlines()
+    assert "key 'alpha': the environment variable UNSET_KEY is not set: export it" in line
+
+
 def test_check_says_what_one_call_showed_and_reset_forgets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
