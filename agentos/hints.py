@@ -62,11 +62,11 @@ class Hint(Enum):
 
     LOOK_AT_REVIEW = "agentos review {label}{project}"
     APPROVE = "agentos review {label} --approve{project}"
-    REVIEW_AGAIN = "agentos review {label} --review-again{project}"
-    REVISE = 'agentos review {label} --revise "what to change"{project}'
+    REVIEW_AGAIN = "agentos review {label} --review-again{options}{project}"
+    REVISE = 'agentos review {label} --revise "what to change"{options}{project}'
     ANSWER = "agentos review {label} --answer '\"yes\"'{project}"
     CONTINUE = "agentos {workflow} {item}{project}"
-    WRITE_AGAIN = "agentos {workflow} {item} --fresh{project}"
+    WRITE_AGAIN = "agentos {workflow} {item} --fresh{options}{project}"
 
     DEMO = "agentos demo --dir {folder}"
     LIST_RUNS = "agentos runs"

@@ -18,6 +18,7 @@ from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import one_line
+from agentos.workflows import model_options
 from agentos.workflows.awaiting_review import claimed
 from agentos.workflows.document_checks import check_document
 from agentos.workflows.drafting.approving import CheckText, Standing, approve, find_standing
@@ -87,9 +88,11 @@ def _show(arguments: argparse.Namespace, project_dir: Path, document: Standing) 
     for finding in found:
         say(f"{prefix} line {finding.line}: {one_line(finding.words())}")
     say(f"{prefix} {_state_words(document, project_dir)}")
-    for answer in (Hint.APPROVE, Hint.REVIEW_AGAIN, Hint.REVISE):
-        say(f"{prefix} Answer with: {answer.line(label=document.label)}")
-    anew = Hint.WRITE_AGAIN.line(workflow=document.workflow.name, item=document.item_id)
+    models = model_options.of_maker(project_dir, document.workflow.name, document.item_id)
+    say(f"{prefix} Answer with: {Hint.APPROVE.line(label=document.label)}")
+    for answer in (Hint.REVIEW_AGAIN, Hint.REVISE):
+        say(f"{prefix} Answer with: {answer.line(label=document.label, options=models)}")
+    anew = Hint.WRITE_AGAIN.line(workflow=document.workflow.name, item=document.item_id, options=models)
     say(f"{prefix} Or have it written anew: {anew}")
     return ExitCode.OK
 

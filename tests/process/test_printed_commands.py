@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from backlog import Backlog
+from backlog import OFFLINE, Backlog
 from harness import Finished, Sandbox
 from providers import PoolKey, provider
 from workshop import Workshop, workshop
@@ -204,9 +204,7 @@ def test_a_design_that_is_not_approved(backlog: Backlog) -> None:
     assert "Nothing to do. No designs in docs/lld/active." in nothing.stdout
     assert paste(backlog, Hint.DESIGN_ALL, nothing).code == 0
     backlog.lld_path(1).write_text(backlog.lld_path(1).read_text().replace("returns", "gives back"))
-    subprocess.run(["git", "add", "."], cwd=backlog.project, check=True)
-    identity = ["-c", "user.name=A User", "-c", "user.email=user@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *identity, "commit", "-qm", "A design"], cwd=backlog.project, check=True)
+    backlog.commit_all("A design")
     refused = backlog.command("implement", "1")
     assert refused.code == 1, refused.stdout + refused.stderr
     edited = backlog.lld_path(1).read_text()
@@ -216,6 +214,23 @@ def test_a_design_that_is_not_approved(backlog: Backlog) -> None:
     assert paste(backlog, Hint.APPROVE, shown).code == 0
     assert paste(backlog, Hint.WRITE_AGAIN, shown).code == 0
     assert "gives back" not in backlog.lld_path(1).read_text()
+
+
+def test_lines_about_a_document_name_the_models_that_only_its_run_was_given(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    assert backlog.lld("1", *OFFLINE).code == 0
+    backlog.lld_path(1).write_text(backlog.lld_path(1).read_text().replace("returns", "gives back"))
+    edited = backlog.lld_path(1).read_text()
+    backlog.commit_all("A design")
+    shown = backlog.command("review", "LLD-1")
+    refused = backlog.command("implement", "1", *OFFLINE)
+    assert refused.code == 1, refused.stdout + refused.stderr
+    for hint, output in ((Hint.REVIEW_AGAIN, shown), (Hint.REVIEW_AGAIN, refused), (Hint.WRITE_AGAIN, shown)):
+        backlog.lld_path(1).write_text(edited)
+        assert "--drafter offline --reviewer offline" in printed(hint, output)
+        assert paste(backlog, hint, output).code == 0
+    by_settings = backlog.command("review", "LLD-1", env=OFFLINE_MODELS)
+    assert "--drafter" not in by_settings.stdout
 
 
 @pastes(

@@ -121,6 +121,7 @@ ROOMS = (
     "workflows.document_checks",
     "workflows.pending",
     "workflows.lineage",
+    "workflows.model_options",
     "workflows.context",
     "workflows.stage_records",
     "workflows.node",

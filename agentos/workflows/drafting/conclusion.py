@@ -11,6 +11,7 @@ from agentos.documents.issue import parse_issue
 from agentos.documents.unapproved import PERSON, Unapproved, stamp_unapproved
 from agentos.errors import AgentosError
 from agentos.hints import Hint
+from agentos.workflows import model_options
 from agentos.workflows.context import Context
 from agentos.workflows.drafting import nodes
 from agentos.workflows.drafting.nodes import DocumentKind, Ending
@@ -66,10 +67,11 @@ def _refuse_changed(kind: DocumentKind, state: DraftingState, context: Context, 
     now = nodes.hash_of(path)
     if now and now != state["replaces"]:
         label, shown = f"{kind.label}-{state['item_id']}", path.relative_to(context.project_dir)
+        models = model_options.of_run(context.project_dir, context.settings.models)
+        anew = Hint.WRITE_AGAIN.line(workflow=kind.workflow, item=state["item_id"], options=models)
         raise DocumentChanged(
             f"{shown} was written or changed while this run was at work, and is left as it is. "
-            f"Approve it (`{Hint.APPROVE.line(label=label)}`), or have it written anew "
-            f"(`{Hint.WRITE_AGAIN.line(workflow=kind.workflow, item=state['item_id'])}`)."
+            f"Approve it (`{Hint.APPROVE.line(label=label)}`), or have it written anew (`{anew}`)."
         )
 
 

@@ -26,6 +26,7 @@ from agentos.git.commits import restore, squash
 from agentos.git.worktrees import branch_of
 from agentos.hints import Hint
 from agentos.llm import InvalidOutputError
+from agentos.workflows import model_options
 from agentos.workflows.context import Context
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.branch import (
@@ -129,10 +130,16 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
             problem = "carries no approval"
     if context.allows_unapproved:
         return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
+    label, models = _label(state), _models_for_review(state, context)
     raise DesignRefused(
-        f"{state['lld_path']} {problem}. Approve it as it stands (`{Hint.APPROVE.line(label=_label(state))}`), have "
-        f"it reviewed (`{Hint.REVIEW_AGAIN.line(label=_label(state))}`), or give --allow-unapproved."
+        f"{state['lld_path']} {problem}. Approve it as it stands (`{Hint.APPROVE.line(label=label)}`), have "
+        f"it reviewed (`{Hint.REVIEW_AGAIN.line(label=label, options=models)}`), or give --allow-unapproved."
     )
+
+
+def _models_for_review(state: ImplementationState, context: Context) -> str:
+    made_with = model_options.of_maker(context.project_dir, "lld", state["item_id"])
+    return made_with or model_options.of_run(context.project_dir, context.settings.models)
 
 
 def test_plan(state: ImplementationState, context: Context) -> ImplementationUpdate:
