@@ -13,6 +13,7 @@ from agentos.cli.run_command import Work
 from agentos.hints import Hint
 from agentos.workflows.context import ALLOW_UNAPPROVED_VARIABLE
 from agentos.workflows.implementation.pending import Choices, find_designs
+from agentos.workflows.implementation.records import check_start
 
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +38,24 @@ def add_code_options(parser: argparse.ArgumentParser) -> None:
 
 
 def as_code(work: Work) -> Work:
-    """The work with what the options of `add_code_options` ask for."""
+    """The work with what the options of `add_code_options` ask for.
+
+    Raises UsageError where no branch could start, and so before a design is paid for.
+    """
+    if work.plan.items:
+        check_start(work.project_dir, work.settings.implementation.base)
     allowed = {ALLOW_UNAPPROVED_VARIABLE: "1"} if work.arguments.allow_unapproved else {}
-    return with_branches(replace(work, environment={**work.environment, **allowed}))
+    code = with_branches(replace(work, environment={**work.environment, **allowed}))
+    return replace(code, check=lambda: _check(code))
+
+
+def _check(code: Work) -> None:
+    """Before a run. Git itself knows more than its files: bases of any kind, and checkouts it does not trust."""
+    if code.plan.items:
+        from agentos.workflows.implementation.branch import base_commit, open_repository  # noqa: PLC0415
+
+        base_commit(open_repository(code.project_dir, code.settings), code.settings)
+    code.check()
 
 
 def _prepare(arguments: argparse.Namespace) -> Work:

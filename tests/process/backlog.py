@@ -58,7 +58,9 @@ class Backlog(Sandbox):
         (self.project / "src/app.py").write_text("def feature(value: int) -> int:\n    return value\n")
         (self.project / "tests").mkdir()
         (self.project / "tests/test_app.py").write_text("def test_nothing() -> None: ...\n")
-        subprocess.run(["git", "init", "--quiet"], cwd=self.project, check=True, stdin=subprocess.DEVNULL)
+        author = ("-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "commit.gpgsign=false")
+        for arguments in (("init", "--quiet"), (*author, "commit", "--quiet", "--allow-empty", "-m", "Start")):
+            subprocess.run(["git", *arguments], cwd=self.project, check=True, stdin=subprocess.DEVNULL)
 
     def add_issues(self, *numbers: int, text: Callable[[int], str] = issue_text) -> None:
         folder = self.project / "docs/issues"

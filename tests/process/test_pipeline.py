@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 
@@ -10,6 +11,7 @@ from backlog import OFFLINE, Backlog
 from harness import Finished, of_type
 
 _SECONDS = 200.0
+_DRY = ("--dry-run",)
 
 
 def commit_all(backlog: Backlog) -> None:
@@ -71,6 +73,25 @@ def test_a_coder_without_a_key_is_refused_before_the_design_is_paid_for(backlog:
     assert refused.code == 4
     assert "No key for openai:gpt-5.1" in refused.stderr
     assert "or work without network: --coder offline." in refused.stderr
+    assert not backlog.records()
+
+
+def test_without_a_commit_to_start_from_nothing_is_designed(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    backlog.lld_path(2).parent.mkdir(parents=True)
+    backlog.lld_path(2).write_text("# 2 - Feature: two\n")
+    base = pipeline(backlog, "--all", *OFFLINE, "--base", "nowhere")
+    assert (base.code, "'nowhere' names no commit in" in base.stderr) == (2, True)
+    shutil.rmtree(backlog.project / ".git")
+    commands = [
+        (name, item, *OFFLINE, *more) for name, item in (("pipeline", "1"), ("implement", "2")) for more in ((), _DRY)
+    ]
+    for words in (f"is not in a git checkout: run `git init {backlog.project}`", "'HEAD' names no commit in"):
+        for command in commands:
+            refused = backlog.command(*command)
+            assert (refused.code, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1), refused.stderr
+            assert words in refused.stderr
+        subprocess.run(["git", "init", "--quiet"], cwd=backlog.project, check=True)
     assert not backlog.records()
 
 

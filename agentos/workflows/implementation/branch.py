@@ -16,6 +16,7 @@ from agentos.git.provisioning import provide_files
 from agentos.git.worktrees import BRANCH_PREFIX, Repository, Worktree, branch_of
 from agentos.paths import repository_lock_path
 from agentos.settings import Settings
+from agentos.workflows.implementation.records import no_commit_words
 
 AUTHOR: Final = Author("AgentOS", "agentos@localhost")
 KEPT_REFS: Final = "refs/agentos/kept"
@@ -79,6 +80,14 @@ def hold_branch(repository: Repository, slug: str) -> None:
     _held[lock_path] = stack
 
 
+def base_commit(repository: Repository, settings: Settings) -> str:
+    """The commit of the configured base. Raises UsageError when it names none."""
+    commit = repository.git.resolve(settings.implementation.base)
+    if commit is None:
+        raise UsageError(no_commit_words(settings.implementation.base, repository.project_dir))
+    return commit
+
+
 def choose_base(
     repository: Repository, settings: Settings, depends_on: Sequence[str], *, folder: str = "", prefix: str = ""
 ) -> Base:
@@ -86,10 +95,7 @@ def choose_base(
 
     `folder` is the project's place in the repository, `prefix` what its branches have before an item's id.
     """
-    name = settings.implementation.base
-    commit = repository.git.resolve(name)
-    if commit is None:
-        raise UsageError(f"{name!r} names no commit in {repository.project_dir}: commit something or set --base.")
+    name, commit = settings.implementation.base, base_commit(repository, settings)
     done_paths = {
         branch_of(f"{prefix}{dependency}"): str(
             PurePosixPath(folder, settings.documents.lld_done_dir, f"LLD-{dependency}.md")

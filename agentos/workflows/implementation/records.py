@@ -8,6 +8,8 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from agentos.errors import UsageError
+from agentos.hints import Hint
 from agentos.paths import attempted_path, implemented_path
 from agentos.text.identifiers import sanitize_identifier
 
@@ -58,16 +60,48 @@ def _read(path: Path) -> Implemented | None:
 
 def has_branch(project_dir: Path, branch: str) -> bool:
     """Whether the repository has a branch, read from git's own files: a dry run starts no process."""
-    common_dir = _common_dir(project_dir)
-    if common_dir is None:
+    git_dir = _git_dir(project_dir)
+    return git_dir is not None and _has_ref(_common_dir(git_dir), f"refs/heads/{branch}")
+
+
+def check_start(project_dir: Path, base: str) -> None:
+    """Raises UsageError where no branch can start, as far as git's own files tell: a dry run starts no process.
+
+    Of bases they tell about HEAD: others may be any expression that git understands.
+    """
+    git_dir = _git_dir(project_dir)
+    if git_dir is None:
+        init = Hint.GIT_INIT.line(folder=project_dir)
+        raise UsageError(f"{project_dir} is not in a git checkout: run `{init}` and commit something, or go to one")
+    if base == "HEAD" and _is_unborn(git_dir):
+        raise UsageError(no_commit_words(base, project_dir))
+
+
+def _is_unborn(git_dir: Path) -> bool:
+    """Whether HEAD is a branch without a commit. False where the files do not tell."""
+    common_dir = _common_dir(git_dir)
+    try:
+        head = (git_dir / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
         return False
-    if (common_dir / "refs" / "heads" / branch).is_file():
+    # A repository in the reftable format keeps its branches where only git can read them.
+    is_readable = head.startswith("ref: ") and not (common_dir / "reftable").exists()
+    return is_readable and not _has_ref(common_dir, head.removeprefix("ref: "))
+
+
+def no_commit_words(base: str, project_dir: Path) -> str:
+    """For people whose branches have nothing to start from."""
+    return f"{base!r} names no commit in {project_dir}: commit something or set --base."
+
+
+def _has_ref(common_dir: Path, name: str) -> bool:
+    if (common_dir / name).is_file():
         return True
     try:
         packed = (common_dir / "packed-refs").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return any(line.endswith(f" refs/heads/{branch}") for line in packed.splitlines())
+    return any(line.endswith(f" {name}") for line in packed.splitlines())
 
 
 def branch_prefix(project_dir: Path) -> str:
@@ -89,7 +123,8 @@ def _top_dir(project_dir: Path) -> Path | None:
     return next((path for path in (project_dir, *project_dir.parents) if (path / ".git").exists()), None)
 
 
-def _common_dir(project_dir: Path) -> Path | None:
+def _git_dir(project_dir: Path) -> Path | None:
+    """The git directory of the checkout; a linked worktree has one of its own."""
     top_dir = _top_dir(project_dir.resolve())
     if top_dir is None:
         return None
@@ -97,8 +132,14 @@ def _common_dir(project_dir: Path) -> Path | None:
     if git.is_dir():
         return git
     try:
-        git_dir = top_dir / git.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
-        shared = git_dir / "commondir"
-        return git_dir / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git_dir
+        return top_dir / git.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
     except OSError:
         return None
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """What all worktrees of a repository share."""
+    try:
+        return git_dir / (git_dir / "commondir").read_text(encoding="utf-8").strip()
+    except OSError:
+        return git_dir

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from agentos.errors import UsageError
 from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.records import (
     Implemented,
     as_text,
     branch_prefix,
+    check_start,
     has_branch,
     read_record,
     record_path,
@@ -84,3 +86,25 @@ def test_folders_that_look_alike_in_a_branch_do_not_share_branches(tmp_path: Pat
 
 def test_a_project_in_no_repository_has_no_prefix(tmp_path: Path) -> None:
     assert branch_prefix(tmp_path) == ""
+
+
+def test_commits_to_start_from_are_found_in_gits_files_and_what_those_do_not_tell_is_left_to_git(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(UsageError, match=r"is not in a git checkout: run `git init .*` and commit"):
+        check_start(tmp_path, "HEAD")
+    git_dir = tmp_path / ".git"
+    git_dir.mkdir()
+    check_start(tmp_path, "HEAD")
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
+    with pytest.raises(UsageError, match=r"'HEAD' names no commit in .*: commit something or set --base"):
+        check_start(tmp_path, "HEAD")
+    check_start(tmp_path, "v1")
+    (git_dir / "packed-refs").write_text(f"{'1' * 40} refs/heads/main\n")
+    check_start(tmp_path, "HEAD")
+    (git_dir / "packed-refs").unlink()
+    (git_dir / "HEAD").write_text("1" * 40)
+    check_start(tmp_path, "HEAD")
+    (git_dir / "HEAD").write_text("ref: refs/heads/.invalid\n")
+    (git_dir / "reftable").mkdir()
+    check_start(tmp_path, "HEAD")
