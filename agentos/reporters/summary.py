@@ -134,15 +134,16 @@ def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]
     """What people read at the end: counts, failures, time, tokens, what is left, how to resume, the logs."""
     label_of = labels_with(summary.label_prefix)
     failed = [item for item in summary.items if item.outcome == FAILED]
+    counts = Counter(summary.counts) + Counter(item.outcome for item in summary.items if item.outcome.is_left)
     run_texts = [
         *_time_texts(summary),
         *_usage_texts(summary),
         *_waiting_texts(summary, label_of),
-        *_left_texts(summary, label_of, has_failures=bool(failed)),
+        *_left_texts(summary, label_of),
         *([f"Logs: {run_dir}"] if run_dir else []),
     ]
     return [
-        f"{COORDINATOR} {counts_in_words(summary.counts, [label_of(item.id) for item in failed])}",
+        f"{COORDINATOR} {counts_in_words(counts, [label_of(item.id) for item in failed])}",
         *(line for item in failed for line in _failure_lines(item, label_of(item.id), run_dir)),
         *(f"{COORDINATOR} {text}" for text in run_texts),
     ]
@@ -185,7 +186,8 @@ def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
         return []
     waits = "waits" if len(labels) == 1 else "wait"
     answer = Hint.LOOK_AT_REVIEW.line(label=labels[0])
-    again = [f"Then resume with: {summary.resume_command}"] if summary.resume_command else []
+    is_said_last = not summary.resume_command or _is_resumed_at_once(summary)
+    again = [] if is_said_last else [f"Then resume with: {summary.resume_command}"]
     return [
         f"{counted(len(labels), 'item')} {waits} for review: {listed(labels)}",
         f"See what it asks and how to answer: {answer}",
@@ -193,12 +195,20 @@ def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     ]
 
 
-def _left_texts(summary: RunSummary, label_of: LabelOf, *, has_failures: bool) -> list[str]:
+def _left_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     labels = [label_of(item_id) for item_id in summary.left]
     left = [f"{counted(len(labels), 'item')} left: {listed(labels)}"] if labels else []
-    # Failed items keep their checkpoint, so the same command continues them too, and what waited for them.
-    can_resume = summary.resume_command and (labels or has_failures or summary.exit_code == ExitCode.ITEM_FAILED)
-    return [*left, *([f"Resume with: {summary.resume_command}"] if can_resume else [])]
+    return [*left, *([f"Resume with: {summary.resume_command}"] if _is_resumed_at_once(summary) else [])]
+
+
+def _is_resumed_at_once(summary: RunSummary) -> bool:
+    """Whether the same command has something to do before anybody answers.
+
+    Failed items keep their checkpoint, so it continues them too, and what waited for them.
+    """
+    has_failures = any(item.outcome == FAILED for item in summary.items)
+    has_work = bool(summary.left) or has_failures or summary.exit_code == ExitCode.ITEM_FAILED
+    return bool(summary.resume_command) and has_work
 
 
 class SummaryReporter:

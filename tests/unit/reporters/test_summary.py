@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentos.events import Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
-from agentos.outcomes import APPROVED, FAILED, INTERRUPTED
+from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, INTERRUPTED
 from agentos.records.format import RunSummary, parse_summary
 from agentos.reporters.summary import Summary, SummaryReporter, summary_lines
 
@@ -119,7 +119,7 @@ def test_a_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_words_say_how_it_went_and_how_to_go_on() -> None:
     assert summary_lines(summary_of(START, *ENDINGS, END), Path("/logs/run-1")) == [
-        "[COORDINATOR] 1 approved, 1 failed (LLD-42)",
+        "[COORDINATOR] 1 approved, 1 failed (LLD-42), 1 interrupted",
         "[LLD-42] FAILED: Invalid spec format",
         "[LLD-42] log: /logs/run-1/42.log",
         "[COORDINATOR] 50.0s in all, 1m 35s of work and 5.0s of waiting",
@@ -143,6 +143,20 @@ def test_a_run_where_all_went_well_says_little() -> None:
 def test_failed_items_alone_are_reason_enough_to_name_the_resume_command() -> None:
     end = RunEnded(counts={FAILED: 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
     assert "[COORDINATOR] Resume with: lld-workflow --all" in summary_lines(summary_of(START, ENDINGS[1], end))
+
+
+def test_the_resume_command_is_said_once_and_what_was_interrupted_is_counted() -> None:
+    endings = (
+        ItemEnded(item_id="41", outcome=FAILED, seconds=1.0),
+        ItemEnded(item_id="42", outcome=AWAITING_REVIEW, seconds=1.0),
+        ItemEnded(item_id="43", outcome=INTERRUPTED, seconds=1.0),
+    )
+    counts = {FAILED: 1, AWAITING_REVIEW: 1}
+    end = RunEnded(counts=counts, left=("43", "44"), wall_seconds=1.0, item_seconds=3.0, exit_code=130)
+    lines = summary_lines(summary_of(START, *endings, end))
+    assert lines[0] == "[COORDINATOR] 1 awaits review, 1 failed (LLD-41), 1 interrupted"
+    assert "[COORDINATOR] 2 items left: LLD-43, LLD-44" in lines
+    assert [line for line in lines if "lld-workflow" in line] == ["[COORDINATOR] Resume with: lld-workflow --all"]
 
 
 def test_a_run_under_way_has_a_sum_so_far() -> None:
