@@ -65,7 +65,7 @@ class Hint(Enum):
     REVIEW_AGAIN = "agentos review {label} --review-again{options}{project}"
     REVISE = 'agentos review {label} --revise "what to change"{options}{project}'
     ANSWER = "agentos review {label} --answer '\"yes\"'{project}"
-    CONTINUE = "agentos {workflow} {item}{project}"
+    CONTINUE = "agentos {workflow} {item}{options}{project}"
     WRITE_AGAIN = "agentos {workflow} {item} --fresh{options}{project}"
 
     DEMO = "agentos demo --dir {folder}"

@@ -67,7 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     matches = _matches(waiting, arguments.item)
     if not matches and arguments.answer is None and arguments.edit is None:
         settings = load_settings(project_dir)
-        document = review_documents.find(project_dir, settings, arguments.item)
+        starts_run = arguments.review_again or arguments.revise is not None
+        document = review_documents.find(project_dir, settings, arguments.item, even_approved=starts_run)
         if document is not None:
             return review_documents.run(arguments, project_dir, settings, document)
     item = _only(matches, waiting, arguments.item)

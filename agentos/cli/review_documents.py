@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from agentos.cli import issue, lld
@@ -11,7 +12,8 @@ from agentos.cli.main import parse
 from agentos.cli.parsing import CommandParser
 from agentos.cli.texts import say, say_document, say_json
 from agentos.clock import utc_now
-from agentos.documents.unapproved import bare
+from agentos.documents.findings import errors
+from agentos.documents.unapproved import Obstacle, bare, is_a_persons, read_unapproved
 from agentos.errors import ExitCode
 from agentos.hints import Hint
 from agentos.settings import Settings
@@ -28,15 +30,15 @@ from agentos.workflows.registry import WORKFLOWS, parse_label
 _COMMANDS: dict[str, DocumentCommand] = {"lld": lld.command(), "issue": issue.command()}
 
 
-def find(project_dir: Path, settings: Settings, name: str) -> Standing | None:
-    """The document that a label or a bare id means, unless it is approved as it stands."""
+def find(project_dir: Path, settings: Settings, name: str, *, even_approved: bool) -> Standing | None:
+    """The document that a label or a bare id means; one that is approved as it stands only where that is wanted."""
     workflow, item_id = parse_label(name)
     if workflow.name == "pipeline":
         workflow = WORKFLOWS["lld"]  # What a pipeline writes first.
     if workflow.name not in _COMMANDS:
         return None
     found = find_standing(project_dir, settings, workflow, item_id)
-    return None if found is None or found.is_approved else found
+    return None if found is None or (found.is_approved and not even_approved) else found
 
 
 def run(arguments: argparse.Namespace, project_dir: Path, settings: Settings, document: Standing) -> int:
@@ -49,12 +51,16 @@ def run(arguments: argparse.Namespace, project_dir: Path, settings: Settings, do
 
 def _approve(arguments: argparse.Namespace, project_dir: Path, settings: Settings, document: Standing) -> int:
     with claimed(project_dir, document.workflow.name, document.item_id):
-        by = approve(project_dir, settings, document, _check(project_dir, document), utc_now())
+        given = approve(project_dir, settings, document, _check(project_dir, document), utc_now())
     shown = str(document.path.relative_to(project_dir))
     if arguments.json:
-        say_json({"item": document.label, "path": str(document.path), "approved_by": by})
+        say_json(
+            {"item": document.label, "path": str(document.path), "approved_by": given.by, "over": list(given.over)}
+        )
     else:
-        say(f"{prefix_of(document.label)} {shown} is approved as it stands, by {one_line(by, 80)}")
+        prefix = prefix_of(document.label)
+        say(f"{prefix} {shown} is approved as it stands, by {one_line(given.by, 80)}")
+        say(*(f"{prefix} over the blocking finding of its review: {one_line(each)}" for each in given.over))
     return ExitCode.OK
 
 
@@ -89,12 +95,25 @@ def _show(arguments: argparse.Namespace, project_dir: Path, document: Standing) 
         say(f"{prefix} line {finding.line}: {one_line(finding.words())}")
     say(f"{prefix} {_state_words(document, project_dir)}")
     models = model_options.of_maker(project_dir, document.workflow.name, document.item_id)
-    say(f"{prefix} Answer with: {Hint.APPROVE.line(label=document.label)}")
-    for answer in (Hint.REVIEW_AGAIN, Hint.REVISE):
-        say(f"{prefix} Answer with: {answer.line(label=document.label, options=models)}")
-    anew = Hint.WRITE_AGAIN.line(workflow=document.workflow.name, item=document.item_id, options=models)
-    say(f"{prefix} Or have it written anew: {anew}")
+    for line in _answer_lines(document, models, can_be_approved=not errors(found)):
+        say(f"{prefix} {line}")
     return ExitCode.OK
+
+
+def _answer_lines(document: Standing, models: str, *, can_be_approved: bool) -> Iterator[str]:
+    """What a person can do now. Nobody can approve what fails the check, nor does a review change a person's text."""
+    workflow, item = document.workflow.name, document.item_id
+    mark = read_unapproved(document.text)
+    if mark is not None and mark.obstacle is Obstacle.QUESTIONS:
+        yield f"With the answers there, run: {Hint.CONTINUE.line(workflow=workflow, item=item, options=models)}"
+    if can_be_approved:
+        yield f"Answer with: {Hint.APPROVE.line(label=document.label)}"
+    else:
+        yield "It cannot be approved before it passes the check."
+    if can_be_approved or not is_a_persons(document.text):
+        yield f"Answer with: {Hint.REVIEW_AGAIN.line(label=document.label, options=models)}"
+    yield f"Answer with: {Hint.REVISE.line(label=document.label, options=models)}"
+    yield f"Or have it written anew: {Hint.WRITE_AGAIN.line(workflow=workflow, item=item, options=models)}"
 
 
 def _check(project_dir: Path, document: Standing) -> CheckText:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -21,6 +21,7 @@ from agentos.documents.questions import OpenQuestion
 from agentos.documents.revision import lost_sections
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+OPEN_QUESTION = "open question: "
 _REQUIRED = (Part.CONTEXT, Part.FILES, Part.REQUIREMENTS, Part.SCENARIOS)
 _RECOMMENDED = (Part.ALTERNATIVES, Part.SECURITY, Part.RISKS, Part.DEFINITION_OF_DONE)
 _STATUSES = frozenset(
@@ -125,11 +126,18 @@ def check_path_safety(files: Iterable[FileChange], rule: str) -> Iterator[Findin
                 yield Finding(rule, _ERROR, file.line, message, "give a path relative to the repository, with `/`")
 
 
+def asked(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """The questions that are open, when nothing else is wrong."""
+    texts = [finding.message.removeprefix(OPEN_QUESTION) for finding in findings]
+    is_all = all(finding.message.startswith(OPEN_QUESTION) for finding in findings)
+    return tuple(texts) if is_all else ()
+
+
 def check_questions(questions: Iterable[OpenQuestion], rule: str, severity: Severity) -> Iterator[Finding]:
     """No question is open."""
     for question in questions:
         if not question.resolved:
-            message = f"open question: {question.text}"
+            message = f"{OPEN_QUESTION}{question.text}"
             yield Finding(rule, severity, question.line, message, "answer it: `- [x] … **Answer: …**`")
 
 

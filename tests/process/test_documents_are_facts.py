@@ -110,6 +110,8 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
     assert "Ada wants it small." in path.read_text()
     assert "already approved" in backlog.lld("1", *OFFLINE).stdout
     assert backlog.command("review", "1", "--approve").code == 2
+    for command in ("review", "lld"):
+        assert backlog.command(command, "1", "--review-again", *OFFLINE).code == 0
 
     issue = backlog.project / "docs/issues/001-feature.md"
     issue.write_text(issue.read_text() + "\n3. It is small.\n")

@@ -18,8 +18,8 @@ from agentos.documents.approval import (
     verify_approval,
 )
 from agentos.documents.findings import Finding, errors
-from agentos.documents.unapproved import author_of, bare, read_unapproved
-from agentos.documents.verdict import Verdict
+from agentos.documents.unapproved import author_of, bare, open_findings, read_unapproved
+from agentos.documents.verdict import Tier, Verdict
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import AgentosError, UsageError
@@ -93,8 +93,17 @@ def _reviewed_for(text: str) -> str:
     return approval.issue_hash if approval else mark.issue_hash if mark else ""
 
 
-def approve(project_dir: Path, settings: Settings, document: Standing, check: CheckText, now: datetime) -> str:
-    """Put the approval into the document, and return who gave it. Whoever calls this holds the item's claim.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An approval that a person gave."""
+
+    by: str
+    over: tuple[str, ...]
+    """Blocking findings of its review that were open, and are the person's to answer for now."""
+
+
+def approve(project_dir: Path, settings: Settings, document: Standing, check: CheckText, now: datetime) -> Given:
+    """Put the approval into the document. Whoever calls this holds the item's claim.
 
     Raises CheckFailed, with nothing changed. What an earlier run left unfinished of the item is dropped.
     """
@@ -102,29 +111,35 @@ def approve(project_dir: Path, settings: Settings, document: Standing, check: Ch
     wrong = errors(tuple(check(body)))
     if wrong:
         raise CheckFailed(str(document.path.relative_to(project_dir)), wrong)
-    by = who(project_dir)
-    approved = stamp_approval(body, _approval(document, by, now))
+    given = Given(who(project_dir), _blocking(document.text))
+    approved = stamp_approval(body, _approval(document, given, now))
     history = Lineage(lineage_dir(project_dir, settings, document.label))
     history.record("replaced", document.text)
-    history.record("answer", f"approve, by {by}\n")
+    history.record("answer", f"approve, by {given.by}\n" + "".join(f"over: {each}\n" for each in given.over))
     history.record("final", approved)
     write_whole(document.path, approved)
     store_for(project_dir).remove(ItemRef(document.workflow.name, document.item_id))
-    return by
+    return given
 
 
-def _approval(document: Standing, by: str, now: datetime) -> ApprovalInfo:
+def _blocking(text: str) -> tuple[str, ...]:
+    mark = f"[{Tier.BLOCKING.value}] "
+    return tuple(each.removeprefix(mark) for each in open_findings(text) if each.startswith(mark))
+
+
+def _approval(document: Standing, given: Given, now: datetime) -> ApprovalInfo:
     former = former_approval(document.text)
     log = former.log if former else ()
     number = max((entry.round for entry in log), default=0) + 1
-    entry = ReviewLogEntry(number, Verdict.APPROVE.value, by, "Approved as it stands.")
+    over = f", over blocking findings: {' / '.join(given.over)}" if given.over else "."
+    entry = ReviewLogEntry(number, Verdict.APPROVE.value, given.by, f"Approved as it stands{over}")
     return ApprovalInfo(
         approved_at=stamp(now),
         drafter=author_of(document.text),
-        reviewer=by,
+        reviewer=given.by,
         issue_hash=document.issue_hash,
         log=(*log, entry),
-        person=by,
+        person=given.by,
     )
 
 

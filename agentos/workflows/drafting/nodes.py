@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.documents.approval import ReviewLogEntry, document_hash
+from agentos.documents.check import asked
 from agentos.documents.findings import Finding, errors
 from agentos.documents.markdown import parse
 from agentos.documents.revision import RevisionError, apply_patch, is_same_text
@@ -164,6 +165,7 @@ def validate(kind: DocumentKind, state: DraftingState, context: Context) -> Draf
         errors=words,
         is_repeated=bool(words) and words == state["check"].errors,
         is_unchanged=previous is not None and is_same_text(draft.previous, draft.text),
+        questions=() if draft.is_persons else asked(found),
     )
     return DraftingUpdate(check=check)
 
@@ -260,7 +262,10 @@ class Ending:
 def conclusion(
     state: DraftingState, max_rounds: int, *, questions: Sequence[str] = (), answer_in: str = ""
 ) -> Ending:
-    """`questions` are those that the source leaves open, `answer_in` is where a person answers them."""
+    """`questions` are those that the source leaves open, `answer_in` is where a person answers them.
+
+    A draft that only repeats them is not what is wrong.
+    """
     check = state["check"]
     is_approved = state["decision"].is_approval or _last_review(state).is_approval
     if is_approved and not check.errors and not check.is_unchanged:
@@ -269,8 +274,9 @@ def conclusion(
         found = _last_review(state)
         reason = f"the review could not be verified: {found.summary or _weightiest(found)}"
         return Ending(NEEDS_REVISION, reason, Obstacle.REVIEWER)
-    if questions and not check.errors:
-        return Ending(NEEDS_REVISION, _questions_words(questions, answer_in), Obstacle.QUESTIONS)
+    if check.questions or (questions and not check.errors):
+        left_open = questions or check.questions
+        return Ending(NEEDS_REVISION, _questions_words(left_open, answer_in), Obstacle.QUESTIONS)
     return Ending(NEEDS_REVISION, _why_not(state, max_rounds))
 
 

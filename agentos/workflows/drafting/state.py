@@ -38,6 +38,8 @@ class Check:
     """The draft before it had the same errors."""
     is_unchanged: bool = False
     """The draft says what the one before it said."""
+    questions: tuple[str, ...] = ()
+    """What the draft leaves open, when its errors are nothing else and the text is no person's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from drafting_bench import ISSUE, Bench
 
-from agentos.documents.approval import Intact, verify_approval
+from agentos.cli.main import main
+from agentos.documents.approval import Intact, verify_approval, without_approval
+from agentos.documents.unapproved import Obstacle, read_unapproved
 from agentos.llm import ModelRequestError, OfflineRequest, ProviderUnavailableError, close
 from agentos.llm.retries import RetryPolicy
 from agentos.workflows.lld.nodes import InvalidSpec
@@ -247,3 +249,40 @@ def test_an_issue_that_is_not_approved_says_so_in_its_front_matter(bench: Bench)
 def test_an_empty_brief_is_refused(bench: Bench) -> None:
     with pytest.raises(Exception, match="Invalid brief"):
         bench.write_issue("  \n")
+
+
+def test_a_draft_that_leaves_questions_open_says_where_to_answer_and_is_not_offered_for_approval(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asks = "\n## Open Questions\n\n- [ ] Who may waive a fine?\n"
+    draft = without_approval(bench.design() and bench.document())
+    bench.answer("lld.draft", lambda _request: draft + asks)
+    bench.answer("lld.revise", lambda _request: {"sections": []})
+    state = bench.design()
+    assert state["reason"] == "docs/issues/7-totals.md leaves a question open; answer there: Who may waive a fine?"
+    mark = read_unapproved(bench.document())
+    assert mark is not None
+    assert mark.obstacle is Obstacle.QUESTIONS
+    capsys.readouterr()
+    assert main(["review", "LLD-7"]) == 0
+    shown = capsys.readouterr().out
+    assert "--approve" not in shown
+    assert "docs/issues/7-totals.md leaves a question open" in shown
+    assert "[LLD-7] With the answers there, run: " in shown
+    assert "--revise" in shown
+
+
+def test_a_person_who_approves_over_blocking_findings_is_told_and_so_is_the_log(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocking = {"tier": "blocking", "section": "2.2 Logic Flow", "text": "Who pays is not said."}
+    bench.answer("lld.review", lambda _request: {**findings("Say more."), "findings": [blocking]})
+    bench.answer("lld.revise", lambda _request: {"sections": []})
+    assert bench.design()["outcome"] == "needs_revision"
+    capsys.readouterr()
+    assert main(["review", "LLD-7", "--approve"]) == 0
+    told = "[LLD-7] over the blocking finding of its review: 2.2 Logic Flow: Who pays is not said."
+    assert told in capsys.readouterr().out.splitlines()
+    found = verify_approval(bench.document())
+    assert isinstance(found, Intact)
+    assert "over blocking findings: 2.2 Logic Flow: Who pays is not said." in found.approval.log[-1].summary
