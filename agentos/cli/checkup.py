@@ -19,7 +19,6 @@ from agentos.git.command import GitMissingError
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
-from agentos.llm.errors import require_sdk
 from agentos.llm.model_names import misspelling_words
 from agentos.llm.types import ModelName
 from agentos.paths import home_dir
@@ -31,7 +30,7 @@ from agentos.sources import FolderSource, parse_source
 from agentos.text.words import counted, listed, one_line
 from agentos.workflows.implementation.branch import open_repository
 from agentos.workflows.implementation.suite_trial import try_suite
-from agentos.workflows.run_request import choose_models
+from agentos.workflows.run_request import choose_models, require_parts
 
 Level = Literal["ok", "warning", "error"]
 _LEAST_FREE_BYTES = 200 * 1024**2
@@ -205,7 +204,7 @@ class Checkup:
         except AgentosError as error:
             yield Finding("models", "error", str(error), "Correct models.drafter, models.reviewer or models.coder.")
             return
-        yield from _models(models)
+        yield from _models(models, self.environ)
         yield from _missing(credentials, is_needed=False)
         yield from self._keys(settings, credentials, models)
 
@@ -232,19 +231,20 @@ class Checkup:
 _PYTEST_FOUND_NONE = 5
 
 
-def _models(models: Models) -> Iterator[Finding]:
+def _models(models: Models, environ: Mapping[str, str]) -> Iterator[Finding]:
     from agentos.llm.pricing import cost_usd  # noqa: PLC0415  Loads the table of prices.
 
     for model, roles in _by_model(models).items():
         name = ModelName.parse(model)
         words = f"{model} {', '.join(_ROLES[role] for role in roles)}"
         price = cost_usd(name, 1_000_000, 1_000_000)
-        if name.provider in providers():
-            try:
-                require_sdk(name.provider)
-            except AgentosError as error:
-                yield Finding("models", "error", f"{words}: {error}", install_line(providers()[name.provider].extra))
-                continue
+        try:
+            require_parts(model, environ)
+        except AgentosError as error:
+            known = providers().get(name.provider)
+            fix = install_line(known.extra) if known else "Put right what is missing, or choose another model."
+            yield Finding("models", "error", f"{words}: {error}", fix)
+            continue
         if price is None:
             fix = misspelling_words(model) or "Check its name. Without a price, costs are not counted."
             yield Finding("models", "warning", f"{words}; no price is known for it", fix)

@@ -75,12 +75,11 @@ def show(
 
 
 def _verdict(preflight: Preflight, entries: Sequence[object]) -> int:
-    """A run that could not start is said to be one; nothing to do needs no key."""
+    """Raises what a run would, after the list of what it would have done; nothing to do needs no key."""
     if preflight.problem is None or not entries:
         return ExitCode.OK
     sys.stdout.flush()
-    sys.stderr.write(f"agentos: error: {preflight.problem}\n")
-    return preflight.problem.exit_code
+    raise preflight.problem
 
 
 def _entry(

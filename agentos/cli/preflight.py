@@ -36,7 +36,7 @@ def look_ahead(
     problem: AgentosError | None = None
     try:
         credentials = load_credentials(environ=environ)
-        models = _models(workflow, settings, credentials)
+        models = _models(workflow, settings, credentials, environ)
         keys = _keys(credentials, models)
     except AgentosError as error:
         problem = error
@@ -48,13 +48,15 @@ def look_ahead(
     return Preflight(found, problem)
 
 
-def _models(workflow: Workflow, settings: Settings, credentials: CredentialSet) -> tuple[str, ...]:
+def _models(
+    workflow: Workflow, settings: Settings, credentials: CredentialSet, environ: Mapping[str, str]
+) -> tuple[str, ...]:
     """The models of a workflow, once each. Raises what a run would."""
     if not workflow.models:
         return ()
     from agentos.workflows.run_request import checked_models  # noqa: PLC0415  Knows the engine; few need it.
 
-    chosen = checked_models(settings.models, workflow.models, credentials)
+    chosen = checked_models(settings.models, workflow.models, credentials, environ)
     return tuple(dict.fromkeys(getattr(chosen, role) for role in workflow.models))
 
 

@@ -122,6 +122,8 @@ def planned(arguments: argparse.Namespace, items: Sequence[Item]) -> tuple[Plan,
 
 def run(work: Work, listener: Listener | None = None) -> int:
     """Show the work, or do it. Returns the exit code."""
+    if not work.plan.items:
+        _check_names(work)
     if work.arguments.dry_run:
         return preview(work)
     work.check()
@@ -137,6 +139,16 @@ def run(work: Work, listener: Listener | None = None) -> int:
         is_data = work.arguments.json or getattr(work.arguments, "output", None) == "-"
         say(*closing_lines(work, endings.by_item), to_stderr=is_data)
     return exit_code
+
+
+def _check_names(work: Work) -> None:
+    """Raises UsageError for a model that nobody knows: a typo is told although no item needs the model now."""
+    chosen = [model for role in work.workflow.models if (model := getattr(work.settings.models, role))]
+    if chosen:
+        from agentos.llm.types import ModelName  # noqa: PLC0415  Only names that were given need it.
+
+        for model in chosen:
+            ModelName.parse(model)
 
 
 def preview(work: Work) -> int:

@@ -14,7 +14,6 @@ from typing import Any
 
 from agentos.keys.leases import Lease
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.errors import ModelNameError
 from agentos.llm.structured import OutputSchema
 from agentos.llm.types import Attempted, Completion, Message, Request
 from agentos.processes.children import ChildResult, kill_with_variable, run_child
@@ -63,7 +62,7 @@ def send_to_cli(
                 limit_bytes=32_000_000,
             )
         except OSError as error:
-            return Attempted(evidence=RequestFailed(reason=f"cannot start {_program(request)}: {error.strerror}"))
+            return Attempted(evidence=RequestFailed(reason=f"cannot start {request.model.program}: {error.strerror}"))
     cancellation.check()
     return _attempted(request, result)
 
@@ -89,15 +88,8 @@ def _killing_when(cancellation: Cancellation) -> Iterator[str]:
         kill_with_variable(_CALL_MARK, mark)
 
 
-def _program(request: Request) -> str:
-    program = request.model.model.partition(":")[0]
-    if program != "claude":
-        raise ModelNameError(f"Unknown coding CLI '{program}': use cli:claude or cli:claude:<model>.")
-    return program
-
-
 def _command(request: Request, schema: OutputSchema | None) -> list[str]:
-    command = [_program(request), "-p", "--output-format", "json"]
+    command = [request.model.program, "-p", "--output-format", "json"]
     model = request.model.model.partition(":")[2]
     if model:
         command += ["--model", model]
@@ -131,7 +123,7 @@ def _attempted(request: Request, child: ChildResult) -> Attempted:
     result = _last_json_object(child.stdout.text())
     if result is None:
         ended = f"exit {child.exit_code}" if child.signal_number is None else f"signal {child.signal_number}"
-        return Attempted(evidence=RequestFailed(reason=f"{_program(request)} gave no JSON result ({ended})"))
+        return Attempted(evidence=RequestFailed(reason=f"{request.model.program} gave no JSON result ({ended})"))
     if result.get("is_error"):
         return Attempted(evidence=_evidence(result))
     completion = _completion(request, result)

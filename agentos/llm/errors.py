@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib.util import find_spec
 
 from agentos.distribution import install_line
 from agentos.errors import AgentosError, UsageError
 from agentos.providers.registry import providers
+
+CODING_CLIS = {"claude": "npm install -g @anthropic-ai/claude-code"}
+"""Programs that `cli:PROGRAM` can call, each with what installs it."""
 
 
 class ProviderUnavailableError(AgentosError):
@@ -38,6 +42,14 @@ def require_sdk(provider: str) -> None:
         is_there = False
     if not is_there:
         raise missing_sdk(provider)
+
+
+def require_cli(program: str, search_path: str | None) -> None:
+    """Raises UsageError when a coding CLI is not installed where these folders, as in PATH, say."""
+    if shutil.which(program, path=search_path) is None:
+        raise UsageError(
+            f"The coding CLI {program} is not on PATH: install it ({CODING_CLIS[program]}), or choose another model."
+        )
 
 
 def missing_sdk(provider: str) -> UsageError:

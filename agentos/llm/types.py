@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from agentos.errors import UsageError
-from agentos.llm.errors import ModelNameError
+from agentos.llm.errors import CODING_CLIS, ModelNameError
 from agentos.providers.evidence import Evidence, Usage
 from agentos.providers.registry import providers
 from agentos.text.suggestions import did_you_mean
@@ -53,7 +53,16 @@ class ModelName:
             )
         if not model and provider not in KEYLESS:
             raise ModelNameError(f"Model '{text}' names no model: write {provider}:<model>.")
+        program = model.partition(":")[0]
+        if provider == CODING_CLI and program not in CODING_CLIS:
+            forms = [f"cli:{each} or cli:{each}:<model>" for each in CODING_CLIS]
+            raise ModelNameError(f"Unknown coding CLI '{program}': use {', '.join(forms)}.")
         return cls(provider, model)
+
+    @property
+    def program(self) -> str:
+        """Of a coding CLI: what is started."""
+        return self.model.partition(":")[0]
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.model}" if self.model else self.provider

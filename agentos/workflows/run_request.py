@@ -11,8 +11,8 @@ from agentos.errors import NoUsableKeyError, UsageError
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
-from agentos.llm.errors import require_sdk
-from agentos.llm.types import ModelName
+from agentos.llm.errors import require_cli, require_sdk
+from agentos.llm.types import CODING_CLI, ModelName
 from agentos.processes import host
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Models, Settings
@@ -39,8 +39,7 @@ def request_for(
     called: list[str] | None = None
     if workflow.models:
         keys = load_credentials(environ=environ) if credentials is None else credentials
-        settings = replace(settings, models=checked_models(settings.models, workflow.models, keys))
-        _check_recordings([getattr(settings.models, role) for role in workflow.models], environ)
+        settings = replace(settings, models=checked_models(settings.models, workflow.models, keys, environ))
         called = [getattr(settings.models, role).partition(":")[0] for role in workflow.models]
     return RunRequest(
         plan=plan,
@@ -58,18 +57,28 @@ def request_for(
     )
 
 
-def _check_recordings(models: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raises UsageError when answers are to be replayed that are nowhere."""
+def require_parts(model: str, environ: Mapping[str, str]) -> None:
+    """Raises UsageError when what a model answers with is not here: its SDK, its program, its recordings."""
+    name = ModelName.parse(model)
+    if name.provider in providers():
+        require_sdk(name.provider)
+    elif name.provider == CODING_CLI:
+        require_cli(name.program, environ.get("PATH"))
+    elif name.provider == "recorded":
+        _require_recordings(environ)
+
+
+def _require_recordings(environ: Mapping[str, str]) -> None:
     folder = environ.get(RECORDINGS_VARIABLE, "")
-    if "recorded" in models and not (folder and Path(folder).expanduser().is_dir()):
+    if not (folder and Path(folder).expanduser().is_dir()):
         problem = f"{RECORDINGS_VARIABLE}={folder} is no folder" if folder else f"{RECORDINGS_VARIABLE} is not set"
         raise UsageError(f"The model `recorded` has no recordings: {problem}. Set it to what --record DIR saved.")
 
 
-def checked_models(chosen: Models, roles: Sequence[str], keys: CredentialSet) -> Models:
+def checked_models(chosen: Models, roles: Sequence[str], keys: CredentialSet, environ: Mapping[str, str]) -> Models:
     """The models that these keys can serve, each with what it takes to call it.
 
-    Raises NoUsableKeyError for a model without a key, UsageError for one whose name or SDK is not known here.
+    Raises NoUsableKeyError for a model without a key, UsageError for one whose name or parts are not known here.
     """
     try:
         models = choose_models(chosen, roles, {spec.provider for spec in keys.specs})
@@ -77,9 +86,8 @@ def checked_models(chosen: Models, roles: Sequence[str], keys: CredentialSet) ->
         wanted = {getattr(chosen, role).partition(":")[0] for role in roles} - {""}
         reasons = [each.reason for each in keys.missing if not wanted or each.spec.provider in wanted]
         raise NoUsableKeyError(". ".join([*reasons, str(error)])) from None
-    for provider in dict.fromkeys(ModelName.parse(getattr(models, role)).provider for role in roles):
-        if provider in providers():
-            require_sdk(provider)
+    for model in dict.fromkeys(getattr(models, role) for role in roles):
+        require_parts(model, environ)
     return models
 
 

@@ -76,6 +76,35 @@ def test_a_misspelled_provider_and_a_missing_sdk_are_found_before_the_start(back
     assert "The SDK for google is not installed: " in no_sdk.stderr
 
 
+def test_a_missing_program_and_missing_recordings_are_found_before_the_start(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    nowhere = {"PATH": str(backlog.root / "nowhere"), "AGENTOS_RECORDED_DIR": ""}
+    quick = ("doctor", "--no-calls", "--no-suite", "--json")
+    expected = {
+        "cli:claude": "The coding CLI claude is not on PATH: install it (npm install -g @anthropic-ai/claude-code)",
+        "cli:nope": "Unknown coding CLI 'nope': use cli:claude or cli:claude:<model>.",
+        "recorded": "The model `recorded` has no recordings: AGENTOS_RECORDED_DIR is not set.",
+    }
+    for model, words in expected.items():
+        done = refused(backlog, "--drafter", model, "--reviewer", "offline", env=nowhere)[0]
+        doctor = backlog.command(*quick, env={**nowhere, "AGENTOS_DRAFTER": model, "AGENTOS_REVIEWER": "offline"})
+        found = [each for each in json.loads(doctor.stdout)["findings"] if each["level"] == "error"]
+
+        assert (done.code, words in done.stderr, len(done.stderr.splitlines())) == (2, True, 1), done.stderr
+        assert doctor.code == 1
+        assert any(each["area"] == "models" and words in each["text"] and each["fix"] for each in found)
+
+
+def test_a_misspelled_provider_is_told_although_there_is_nothing_to_do(backlog: Backlog) -> None:
+    backlog.add_issues(1)
+    assert backlog.lld("--all", *OFFLINE).code == 0
+
+    for more in ((), ("--dry-run",)):
+        done = backlog.lld("--all", "--drafter", "gogle:foo", *more)
+        assert (done.code, "Did you mean google?" in done.stderr) == (2, True)
+        assert backlog.lld("--all", "--drafter", "google:foo", *more).code == 0  # Nothing to do needs no key.
+
+
 def test_the_expected_cost_comes_from_past_runs_with_the_same_models(backlog: Backlog) -> None:
     backlog.add_issues(1, 2, 3)
     with serving(Author()) as server:
