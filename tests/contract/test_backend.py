@@ -88,6 +88,10 @@ class Noisy:
         assert "flow" not in options and "langgraph" in loaded
         print("preloads for", options["of"])
 
+    @staticmethod
+    def notice(options, loaded):
+        return ""
+
     def begin(self, leases, mask, notes):
         print("begins", self.name, "notes", notes)
 

@@ -73,7 +73,7 @@ def item(item_id: str, **tasks: str) -> dict[str, Any]:
 def test_a_dry_run_in_a_new_home_makes_no_home(sandbox: Sandbox, as_json: bool) -> None:
     sandbox.write_items(item("a"), {"id": "b", "depends_on": ["a"], "priority": 2}, item("c"))
 
-    shown = watched_dry_run(sandbox, "--parallel", *(["--json"] if as_json else []))
+    shown = watched_dry_run(sandbox, "--parallel", "3", *(["--json"] if as_json else []))
 
     assert not sandbox.home.exists()
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -170,7 +171,8 @@ def test_the_end_says_which_branches_merge_cleanly_in_which_order(done: tuple[De
     _, finished = done
     lines = finished.stdout.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("Branches, in an order to merge"))
-    branches = dict(line.strip().split("  ", 2)[1:] for line in lines[start + 1 :])
+    indented = itertools.takewhile(lambda line: line.startswith("  "), lines[start + 1 :])
+    branches = dict(line.strip().split("  ", 2)[1:] for line in indented)
 
     assert "Overlap: tally/words.py is changed by IMPL-4, IMPL-5" in lines[:start]
     assert list(branches)[-2:] == ["agentos/4", "agentos/5"]
@@ -276,7 +278,7 @@ def test_designs_that_only_add_to_a_file_do_not_wait_for_each_other(designs: Des
     designs.design(13, "Another", [("tally/__init__.py", "Modify", "Replace the docstring")], ["It is there"])
     shown = designs.command("implement", "--all", "--dry-run")
     assert "Additions: tally/__init__.py is only added to by IMPL-11, IMPL-12" in shown.lines
-    assert "Overlap: tally/__init__.py is changed by IMPL-11, IMPL-13, IMPL-12" in shown.lines
+    assert "Overlap: tally/__init__.py is changed by IMPL-11, IMPL-12, IMPL-13" in shown.lines
     plan = json.loads(designs.command("implement", "--all", "--dry-run", "--json").stdout)
     found = {tuple(each["items"]): (each["files"], each["added_to"]) for each in plan["overlaps"]}
     path = ["tally/__init__.py"]
