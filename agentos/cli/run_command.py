@@ -16,7 +16,7 @@ from agentos.cli.preflight import Preflight, look_ahead
 from agentos.cli.resume import resume_template
 from agentos.cli.texts import say
 from agentos.engine.plan import Item, Plan, make_plan
-from agentos.errors import ExitCode, UsageError
+from agentos.errors import ExitCode, NoUsableKeyError, UsageError
 from agentos.events import Listener
 from agentos.settings import Settings, environment
 from agentos.text.words import counted
@@ -189,8 +189,10 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     skipped = _skipped_lines(work)
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
     environ = {**work.environment_defaults, **environment(), **recorded, **work.environment}
-    found = _look_ahead(work).found
+    ahead = _look_ahead(work)
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
+    if isinstance(ahead.problem, NoUsableKeyError):
+        raise ahead.problem  # There are keys, and each is known to be rejected: items would only fail one by one.
     _check_prices(work, request)
     request = replace(
         request,
@@ -203,8 +205,8 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         budget_usd=arguments.budget,
         max_wait_seconds=arguments.max_wait,
         resume_command=resume_template(arguments, verb=work.resume_verb),
-        preflight=found,
-        warnings=[*work.all_warnings, *_misspellings(found.models), *skipped],
+        preflight=ahead.found,
+        warnings=[*work.all_warnings, *_misspellings(ahead.found.models), *skipped],
         is_json=arguments.json,
         batch=work.batch,
     )
