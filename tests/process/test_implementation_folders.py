@@ -70,6 +70,7 @@ def test_a_project_in_a_folder_gets_its_code_tests_and_reports_in_that_folder(de
     assert "1 (implemented on agentos/services--api--1)" in again.stdout
 
 
+@pytest.mark.needs_namespaces
 @pytest.mark.slow
 def test_neither_an_answer_nor_the_code_under_test_reaches_the_rest_of_the_repository(designs: Designs) -> None:
     designs.design(
