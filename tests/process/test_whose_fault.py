@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from harness import Sandbox
 from providers import PoolKey, provider
 
