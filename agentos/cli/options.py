@@ -182,6 +182,14 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         default="forkserver",
         help="how worker processes are made; spawn is slower and works everywhere (default: forkserver on Linux)",
     )
+    _add_call_limits(parser)
+    parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
+    # The line that resumes a run is made from its command's own options.
+    parser.set_defaults(parser=parser)
+
+
+def _add_call_limits(parser: argparse.ArgumentParser) -> None:
+    """What model calls may cost, in money and in waiting."""
     parser.add_argument(
         "--budget",
         type=dollars,
@@ -201,9 +209,6 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait)",
     )
-    parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
-    # The line that resumes a run is made from its command's own options.
-    parser.set_defaults(parser=parser)
 
 
 def project_from(given: str | None, here: Path) -> Path:
