@@ -86,7 +86,7 @@ def _threads() -> int:
 
 
 def reseed_random_generators() -> None:
-    """In a forked worker: no two may draw the same numbers. Python's own `random` sees to that itself."""
+    """No two forked workers may draw the same numbers. Python's own `random` and OpenSSL see to that themselves."""
     seed = int.from_bytes(os.urandom(4), "big")
     # Whatever has put itself in a library's place is the graph's own business.
     with suppress(Exception):
@@ -95,6 +95,3 @@ def reseed_random_generators() -> None:
     with suppress(Exception):
         if (torch := sys.modules.get("torch")) is not None:
             torch.seed()
-    with suppress(Exception):
-        if (ssl := sys.modules.get("ssl")) is not None:
-            ssl.RAND_add(os.urandom(32), 32.0)

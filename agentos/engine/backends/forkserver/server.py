@@ -136,7 +136,7 @@ class ForkServer:
 
     def _preload(self) -> bool:
         """Load what workers share. False: the graph cannot be loaded, and the coordinator knows why."""
-        from agentos.engine import graph, worker  # noqa: F401, PLC0415  For the workers to find.
+        from agentos.engine import graph, shared_store, worker  # noqa: F401, PLC0415  For the workers to find.
 
         graph.warm_up()
         if (known := self._settings.get("loaded_before")) is not None:
