@@ -301,7 +301,8 @@ def _make_ready(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise sqlite3.DatabaseError("database disk image is malformed")
     connection.executescript(
-        "CREATE TABLE IF NOT EXISTS agentos_item (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
+        # Written with every step: without row ids it is one page and not two.
+        "CREATE TABLE IF NOT EXISTS agentos_item (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
         "CREATE TABLE IF NOT EXISTS agentos_outputs (path TEXT PRIMARY KEY, content BLOB NOT NULL);"
     )
 
