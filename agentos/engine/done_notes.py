@@ -13,7 +13,8 @@ from agentos.files import read_regular, write_whole
 from agentos.outcomes import Outcome, outcome_named
 from agentos.paths import done_notes_dir
 
-_FORGOTTEN = ".forgotten"
+_FORGOTTEN = "forgotten"
+"""A folder of its own: looked at with every item, and nearly always empty."""
 _SPENT = "spent-usd"
 _MOST_BYTES = 1 << 26
 
@@ -90,7 +91,8 @@ class DoneNotes:
         """In one step: after a kill, all of them count as done or none does."""
         if self._directory.is_dir():
             self.forget_spent()
-            write_whole(self._directory / f"{run_id}{_FORGOTTEN}", json.dumps(list(item_ids)))
+            (self._directory / _FORGOTTEN).mkdir(exist_ok=True, mode=0o700)
+            write_whole(self._directory / _FORGOTTEN / f"{run_id}.json", json.dumps(list(item_ids)))
             self._finish_forgetting()
 
     def _finish_forgetting(self) -> None:
@@ -102,7 +104,7 @@ class DoneNotes:
     def _forgotten(self) -> dict[Path, list[str]]:
         """What runs were about to forget: none, unless one was killed just then."""
         found = {}
-        for path in self._directory.glob(f"*{_FORGOTTEN}"):
+        for path in (self._directory / _FORGOTTEN).glob("*.json"):
             with suppress(OSError, ValueError):
                 found[path] = json.loads(read_regular(path, _MOST_BYTES))
         return found
