@@ -15,8 +15,8 @@ from agentos.errors import ExitCode
 from agentos.events import Event
 from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.groups import KeySpec
 from agentos.keys.key_file import KeyFile
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.send_log import SendLog

@@ -45,10 +45,9 @@ def show(
     """
     typical = past_durations(project_dir, workflow.name)
     estimate = _estimate_seconds(plan, parallel, statistics.fmean(typical)) if typical else None
+    known = None if fresh else _Known(workflow.name, project_dir, still_done)
     entries = [
-        _entry(plan, index, workflow.name, project_dir, fresh=fresh, still_done=still_done)
-        | {"reason": str(reasons[item.id]) if item.id in reasons else None}
-        for index, item in enumerate(plan.items)
+        _entry(item, known) | {"reason": str(reasons[item.id]) if item.id in reasons else None} for item in plan.items
     ]
     if as_json:
         document = {
@@ -82,19 +81,32 @@ def _verdict(preflight: Preflight, entries: Sequence[object]) -> int:
     raise preflight.problem
 
 
-def _entry(
-    plan: Plan, index: int, workflow: str, project_dir: Path, *, fresh: bool, still_done: StillDone
-) -> dict[str, Any]:
-    item = plan.items[index]
-    found = None if fresh else store_for(project_dir).peek(ItemRef(workflow, item.id))
-    done = None if fresh else DoneNotes(project_dir, workflow).done(item.id, item_hash(item))
+class _Known:
+    """What earlier runs of the workflow left behind."""
+
+    def __init__(self, workflow: str, project_dir: Path, still_done: StillDone) -> None:
+        self._workflow = workflow
+        self._store = store_for(project_dir)
+        self._notes = DoneNotes(project_dir, workflow)
+        self._still_done = still_done
+
+    def standing(self, item: Item) -> Standing | None:
+        return self._store.peek(ItemRef(self._workflow, item.id))
+
+    def done_in_run(self, item: Item) -> str | None:
+        done = self._notes.done(item.id, item_hash(item))
+        return done.run_id if done and self._still_done(item, done) else None
+
+
+def _entry(item: Item, known: _Known | None) -> dict[str, Any]:
+    found = known.standing(item) if known else None
     return {
         "id": item.id,
         "priority": item.priority,
         "depends_on": list(item.depends_on),
         "resumes_after": found.resumes_after if found else None,
         "has_checkpoint": found is not None,
-        "done_in_run": done.run_id if done and still_done(item, done) else None,
+        "done_in_run": known.done_in_run(item) if known else None,
         "input_changed": bool(found and _is_for_another_input(found, item)),
     }
 

@@ -131,7 +131,7 @@ def _cells(row: KeyView) -> tuple[str, ...]:
 
 def _add(args: argparse.Namespace) -> int:
     from agentos.keys.credentials import add_credential
-    from agentos.keys.groups import KeySpec
+    from agentos.keys.key_spec import KeySpec
 
     spec = KeySpec(
         name=args.name,

@@ -21,7 +21,7 @@ from agentos.distribution import install_line
 from agentos.errors import UsageError
 from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
 from agentos.hints import Hint
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.paths import credentials_path, key_salt_path
 from agentos.providers.registry import key_variables, providers
 from agentos.text.toml import NotToml, parse_toml

@@ -128,7 +128,6 @@ class FeltLimit:
             self.limit = int(self.limit) + self._step
             self._step = min(2 * self._step, int(self.limit))
             self._probe_at, self._probe_pause, self.changed = now, LEARNING_SECONDS, now
-            self._has_grown = True
         self.drop(send)
 
     def drop(self, send: Send) -> None:

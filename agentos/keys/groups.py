@@ -5,25 +5,13 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.pace import DAY_SECONDS, MINUTE_SECONDS, WindowKey
 from agentos.keys.quota import Quota
 from agentos.providers.registry import providers
 
 GroupId = tuple[str, str]
 """(provider, group name)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySpec:
-    """A key as the pool knows it: never its secret. Limits are those of its group, for each model."""
-
-    name: str
-    provider: str
-    group: str
-    max_concurrent: int = 1
-    rpm: int | None = None
-    tpm: int | None = None
-    rpd: int | None = None
 
 
 @dataclass(slots=True, eq=False)

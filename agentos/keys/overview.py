@@ -6,21 +6,26 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentos.clock import stamp_of_epoch
 from agentos.errors import UsageError
 from agentos.keys.credentials import CredentialSet, MissingSecretError, load_salt
-from agentos.keys.groups import KeySpec
-from agentos.keys.memory import LimitMemory
-from agentos.keys.pool import KeyPool, KeyView
+from agentos.keys.key_spec import KeySpec
 from agentos.paths import key_salt_path
+
+if TYPE_CHECKING:
+    # Loaded when there are keys to look up: many commands only ask whether there are any.
+    from agentos.keys.memory import LimitMemory
+    from agentos.keys.pool import KeyView
 
 
 def key_rows(credentials: CredentialSet, memory: LimitMemory) -> list[KeyView]:
     """Every key in its order, with what earlier runs learned of it."""
     if not credentials.credentials:
         return []
+    from agentos.keys.pool import KeyPool  # noqa: PLC0415
+
     known = memory.load(credentials.fingerprints(load_salt()))
     pool = KeyPool(credentials.specs, rng=random.Random())
     now = time.time()
@@ -31,8 +36,11 @@ def key_rows(credentials: CredentialSet, memory: LimitMemory) -> list[KeyView]:
 def serving_keys(credentials: CredentialSet) -> list[KeySpec]:
     """The keys that may serve, now or when a limit ends: all but those a provider rejected. Writes nothing."""
     # Where there is no salt yet, nothing is known of any key, and looking must not make one.
-    rows = key_rows(credentials, LimitMemory()) if key_salt_path().exists() else []
-    rejected = {row.name for row in rows if row.state == "rejected"}
+    if not credentials.credentials or not key_salt_path().exists():
+        return list(credentials.specs)
+    from agentos.keys.memory import LimitMemory  # noqa: PLC0415
+
+    rejected = {row.name for row in key_rows(credentials, LimitMemory()) if row.state == "rejected"}
     return [spec for spec in credentials.specs if spec.name not in rejected]
 
 
@@ -44,6 +52,8 @@ def to_document(row: KeyView) -> dict[str, Any]:
 
 def reset(credentials: CredentialSet, name: str) -> None:
     """Forget the key's rejection and its group's limits."""
+    from agentos.keys.memory import LimitMemory  # noqa: PLC0415
+
     memory = LimitMemory()
     spec = selected(credentials, [name]).specs[0]
     marks = credentials.fingerprints(load_salt())

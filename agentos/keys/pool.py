@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from agentos.keys.felt import Send
-from agentos.keys.groups import Group, KeySpec, PooledKey
+from agentos.keys.groups import Group, PooledKey
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.lanes import Lane, LaneId, Waiter
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, MINUTE_SECONDS, Receipt, Sent, Size
 from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset

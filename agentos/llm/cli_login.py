@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 
 CLI_LOGIN = Credential(KeySpec(name="cli-login", provider="cli", group="cli-login"), secret="")
 

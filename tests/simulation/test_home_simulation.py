@@ -10,7 +10,7 @@ from limiters import SlidingMinute, constant
 
 from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, LeaseAsk, LeaseGranted, LeaseReturn
 from agentos.keys.memory import LimitMemory
 from agentos.keys.send_log import SendLog

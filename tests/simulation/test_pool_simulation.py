@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.pool import AllLimited, Grant, KeyPool
 from agentos.providers.evidence import (
     Abandoned,

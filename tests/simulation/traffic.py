@@ -10,7 +10,7 @@ from typing import Literal
 
 from limiters import Limiter
 
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.pool import Grant, KeyPool
 from agentos.providers.evidence import Evidence, LearnedLimit, RateLimited, Succeeded, Usage
 

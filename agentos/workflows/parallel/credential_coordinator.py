@@ -11,7 +11,7 @@ from dataclasses import replace
 from agentos.events import Event, Listener, PoolExhausted
 from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease
 from agentos.keys.local_broker import LocalBroker
 from agentos.providers.evidence import RateLimited, Succeeded

@@ -10,7 +10,7 @@ from agentos.errors import UsageError
 from agentos.events import Event, KeyCoolingDown
 from agentos.keys.credentials import Credential, CredentialSet, load_credentials
 from agentos.keys.faults import Credentials
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.llm.types import ModelName
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Settings

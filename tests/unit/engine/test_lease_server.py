@@ -15,8 +15,8 @@ from agentos.events import Event, ParallelismChanged, Warned
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import Credential, CredentialSet
-from agentos.keys.groups import KeySpec
 from agentos.keys.key_file import KeyFile
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.refusals import Patience
 from agentos.providers.evidence import Evidence, QuotaSpent, Rejected, Succeeded, Usage

@@ -13,7 +13,7 @@ from agentos.events import BudgetNoticed, Event, KeyCoolingDown, PoolExhausted, 
 from agentos.keys.broker import Delivery, KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import Credential, CredentialSet, fingerprint
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.memory import LimitMemory
 from agentos.keys.refusals import Patience

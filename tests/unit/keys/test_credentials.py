@@ -21,7 +21,7 @@ from agentos.keys.credentials import (
     load_salt,
     remove_credential,
 )
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.paths import credentials_path
 from agentos.providers.registry import key_variables
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentos.keys.credentials import fingerprint
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool
 from agentos.paths import key_limits_path as limits_path

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pytest
 
 from agentos.keys import quota as quota_module
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, NoneValid
 from agentos.keys.quota import next_day_reset
 from agentos.providers.evidence import (

@@ -14,7 +14,7 @@ from agentos.errors import NoUsableKeyError, QuotaGoneError
 from agentos.events import Event, Listener, PoolExhausted
 from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet, add_credential
-from agentos.keys.groups import KeySpec
+from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease
 from agentos.keys.local_broker import LocalBroker
 from agentos.keys.refusals import Patience
