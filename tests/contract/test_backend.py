@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
+from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.checkpoints.sqlite import SqliteStore
@@ -112,8 +113,8 @@ class Kind:
     """One backend, and what only its tests know of it."""
 
     make: Callable[[Loop, BackendEvents, WorkerSetup, Claims], Backend]
-    lose: Callable[[], None]
-    """Take away what workers are made with, as a crash would."""
+    lose: Callable[[str], None]
+    """Take away what the workers of this run are made with, as a crash would."""
 
 
 def _fork_server(*, fork: bool) -> Kind:
@@ -121,9 +122,11 @@ def _fork_server(*, fork: bool) -> Kind:
         redactor = Redactor([SECRET])
         return ForkServerBackend(loop, events, setup, fork=fork, claims_fd=claims.fileno(), redactor=redactor)
 
-    def lose() -> None:
-        newest = max(host.children_of(os.getpid()))
-        os.kill(newest, signal.SIGKILL)
+    def lose(run_id: str) -> None:
+        # By its mark: process numbers start again from the beginning, and other benches have servers too.
+        marked = host.processes_with(RUN_ID_VARIABLE, run_id)
+        [server] = [pid for pid in marked if host.parent_of(pid) == os.getpid()]
+        os.kill(server, signal.SIGKILL)
 
     return Kind(make, lose)
 
@@ -159,8 +162,9 @@ class Bench:
         (folder / "flow.py").write_text(FLOW)
         self.loop = Loop()
         self.claims = Claims(folder / "claims.lock")
+        self.run_id = f"contract-{os.getpid()}-{folder.name}"
         setup = WorkerSetup(
-            run_id=f"contract-{folder.name}",
+            run_id=self.run_id,
             graph=graph,
             search_dir=folder,
             environment={**os.environ, "PYTHONPATH": str(folder)},
@@ -561,12 +565,11 @@ def test_a_graph_that_takes_the_process_with_it_is_a_failure_to_load(kind: Kind,
         assert "deadly.py:graph" in bench.failures[0].message
 
 
-@pytest.mark.slow  # Failed once in a full run, spawning: the worker's end was not told within the deadline.
 def test_a_lost_backend_tells_and_loads_again_and_items_resume(own: Bench) -> None:
     nodes = {"second": "wait_for('go')"}
     own.start("survivor", **nodes)
     own.until(lambda: nodes_of(own, "survivor") == ["one", "two"], "the second node")
-    own.kind.lose()
+    own.kind.lose(own.run_id)
     assert own.gone("survivor") == WorkerExit(code=None)
     assert len(own.losses) == 1
     own.load()
