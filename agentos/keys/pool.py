@@ -309,11 +309,7 @@ class KeyPool:
         """Why a call would have to wait; None if it can go now or after a moment's pacing."""
         time = self._advance(now)
         avoided = self._avoided(time, provider, model, elsewhere_than)
-        serving = [
-            (group, quota)
-            for group, quota in self._quotas(provider, model)
-            if group.has_valid_key and not (quota and quota.never_resets) and group.id[1] not in avoided
-        ]
+        serving = self._serving(provider, model, avoided)
         if not serving:
             return self._none_valid(provider, model)
         pause_ends = self._pauses[provider].until if provider in self._pauses else 0.0
@@ -325,7 +321,7 @@ class KeyPool:
             if closed_until > time:
                 limits_end = min(limits_end, closed_until)
                 limited.append(group)
-            elif (quota is not None and quota.probe_fence is not None) or group.free_key() is None:
+            elif group.free_key() is None or (quota is not None and quota.is_tried_out(time)):
                 busy.append(group)
             else:
                 return None
@@ -446,6 +442,14 @@ class KeyPool:
         for group in self._groups.get(provider, {}).values():
             yield group, group.quotas.get(model)
 
+    def _serving(self, provider: str, model: str, avoided: frozenset[str]) -> list[tuple[Group, Quota | None]]:
+        """Groups that can serve such a call, now or when a limit ends."""
+        return [
+            (group, quota)
+            for group, quota in self._quotas(provider, model)
+            if group.has_valid_key and not (quota and quota.never_resets) and group.id[1] not in avoided
+        ]
+
     def _avoided(self, time: float, provider: str, model: str, refused_by: Iterable[str]) -> frozenset[str]:
         """Groups that a call need not try which these keys have refused: their own, and others in the same doubt."""
         names = {self._keys[name].spec.group for name in refused_by if name in self._keys}
@@ -515,6 +519,8 @@ class KeyPool:
         lane = self._lanes[waiter.lane_id]
         lane.leave(waiter, is_served=is_served)
         del self._waiters[waiter.ticket]
+        if not is_served:
+            self._end_verdicts(lane.provider, lane.model, lane.avoided)
         if lane.waiters:
             return
         del self._waiting[waiter.lane_id]
@@ -596,11 +602,16 @@ class KeyPool:
                 quota.finish_probe(time, fence, succeeded=False)
             case NotServed():
                 quota.doubt_model(time, evidence)
+                if lease.call:
+                    self._seek_verdict(time, lease)
                 quota.finish_probe(time, fence, succeeded=False)
             case Overloaded():
                 self._pause_provider(time, lease, evidence)
                 quota.finish_probe(time, fence, succeeded=False)
-            case TransportFailed() | RequestFailed() | Abandoned():
+            case RequestFailed() | Abandoned():
+                self._end_verdicts(provider, lease.model, lease.avoided)
+                quota.finish_probe(time, fence, succeeded=False)
+            case TransportFailed():
                 quota.finish_probe(time, fence, succeeded=False)
             case _:
                 assert_never(evidence)
@@ -612,6 +623,22 @@ class KeyPool:
             quota = groups[name].quotas.get(lease.model) if name in groups else None
             if quota is not None and quota.doubted_at is not None:
                 quota.deny_model(time, lease.fence)
+
+    def _seek_verdict(self, time: float, lease: _Granted) -> None:
+        """The call is about to try another group, if there is one. Others wait for what that shows."""
+        provider, model = lease.group.id[0], lease.model
+        refused = lease.avoided | self._avoided(time, provider, model, [lease.key.spec.name])
+        if self._serving(provider, model, refused):
+            lease.quota.await_verdict(time)
+        else:
+            self._end_verdicts(provider, model, refused)
+
+    def _end_verdicts(self, provider: str, model: str, avoided: Iterable[str]) -> None:
+        """Nobody is left to show what these groups would not do: they are as open as any, and asked last."""
+        groups = self._groups.get(provider, {})
+        for group in (groups[name] for name in avoided if name in groups):
+            self._quota(group, model).end_verdict()
+            self._ready_everywhere(group)
 
     def _pause_provider(self, time: float, lease: _Granted, said: Overloaded) -> None:
         """Overload is believed when several calls say so. A request that fails alone is its caller's to try again."""

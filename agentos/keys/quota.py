@@ -28,6 +28,9 @@ PROOF_SECONDS = DAY_SECONDS
 DAILY_PROBES = 3
 FIRST_DAILY_PROBE_SECONDS = 3_600.0
 
+VERDICT_SECONDS = 60.0
+"""How long a quota in doubt waits for another group to show whose fault it is."""
+
 
 class LimitKind(Enum):
     """Why a quota is closed."""
@@ -86,6 +89,8 @@ class Quota:
         self.doubted_at: float | None = None
         """When a call was last told that the account does not have what it asks for, and none has succeeded since."""
         self.doubt = ""
+        self._verdict_by = -math.inf
+        """Until then another group may show whether the doubt is right: a further call here would be wasted."""
         self.changed: float | None = None
         """When the provider last showed this quota open or closed."""
         self._calls_under_way = 0
@@ -102,21 +107,28 @@ class Quota:
         a second call would then be wasted too.
         """
         is_known = self.proven_at is not None or self.changed is not None
-        is_tried_out = self._calls_under_way > 0 and not is_known
-        return math.inf if is_tried_out or self.doubted_at is not None else self.last_limited
+        is_first_call_out = self._calls_under_way > 0 and not is_known
+        return math.inf if is_first_call_out or self.doubted_at is not None else self.last_limited
 
     def prove(self, now: float) -> None:
         """A call went well."""
         self.proven_at, self.doubted_at, self.doubt = now, None, ""
+        self.end_verdict()
 
     def is_limited(self, now: float) -> bool:
         """Closed by the provider's word, for now or for good."""
         return self.never_resets or (self.is_reopening and self.until > now + CLOCK_GRAIN_SECONDS)
 
+    def is_tried_out(self, now: float) -> bool:
+        """One call is to show whether it serves; the next waits for that."""
+        return self.probe_fence is not None or self.awaits_verdict(now)
+
     def opening(self, now: float, tokens: int) -> float:
         """When the next call may go: `now` for at once, infinity if only an event can tell."""
         if self.never_resets or self.probe_fence is not None:
             return math.inf
+        if self.awaits_verdict(now):
+            return self._verdict_by
         if self.is_reopening:
             gate = min(self.until, self._next_daily_probe)
             if gate > now + CLOCK_GRAIN_SECONDS:
@@ -192,6 +204,16 @@ class Quota:
         """The account may not have this model. What another group's key is told will show."""
         self.doubted_at, self.doubt = now, said.reason
 
+    def await_verdict(self, now: float) -> None:
+        """The call that was refused here is about to be tried with another group."""
+        self._verdict_by = now + VERDICT_SECONDS
+
+    def awaits_verdict(self, now: float) -> bool:
+        return self._verdict_by > now + CLOCK_GRAIN_SECONDS
+
+    def end_verdict(self) -> None:
+        self._verdict_by = -math.inf
+
     def deny_model(self, now: float, fence: int) -> None:
         """Another group has just served what this one would not: it is without this model until the user acts."""
         self.kind, self.reason, self.never_resets = LimitKind.NOT_SERVED, self.doubt, True
@@ -209,6 +231,7 @@ class Quota:
         """Open as if never limited; the pace stays."""
         self.until, self.kind, self.reason, self.words = 0.0, None, "", ""
         self.doubted_at, self.doubt = None, ""
+        self.end_verdict()
         self.never_resets = self.is_reopening = False
         self._strikes = 0
         self._next_daily_probe, self._daily_probes_left = math.inf, 0

@@ -199,7 +199,7 @@ def test_what_another_group_can_do_is_remembered_of_the_key_and_model() -> None:
     other = pool.request(NOW, owner="w", provider="google", model="m", elsewhere_than=[refused.key_name])
     (grant,) = pool.grants(NOW)
     assert (grant.ticket, grant.key_name == refused.key_name) == (other, False)
-    assert pool.exhaustion(NOW, "google", "m") is None, "nothing is decided yet"
+    assert {view.state for view in pool.snapshot(NOW)} == {"available", "reserved"}, "nothing is decided yet"
     pool.release(NOW, grant.key_name, grant.fence, Succeeded())
 
     views = {view.name: view for view in pool.snapshot(NOW)}
@@ -209,6 +209,55 @@ def test_what_another_group_can_do_is_remembered_of_the_key_and_model() -> None:
     assert use(pool, NOW, Succeeded(), model="other").key_name == refused.key_name, "other models are served"
     pool.note(NOW, refused.key_name, "m", Succeeded())
     assert {view.state for view in pool.snapshot(NOW)} == {"available"}
+
+
+def test_no_second_call_is_wasted_while_another_group_shows_what_a_refusal_meant() -> None:
+    pool = pool_of(key("a"), key("b"))
+    refused, beside = call(pool, NOW), call(pool, NOW)
+    assert refused is not None
+    assert beside is not None
+    ask(pool, NOW)
+    pool.release(NOW, refused.key_name, refused.fence, NotServed(status=404, reason="model_not_found"))
+    assert pool.grants(NOW) == [], "before the refused call has asked again"
+    elsewhere = pool.request(
+        NOW, owner="w", provider="google", model="m", elsewhere_than=[refused.key_name], priority=1
+    )
+    assert pool.grants(NOW) == []
+    assert isinstance(pool.exhaustion(NOW, "google", "m"), AllInUse)
+    pool.release(NOW, beside.key_name, beside.fence, Succeeded())
+    (witness,) = pool.grants(NOW)
+    assert witness.ticket == elsewhere
+    pool.release(NOW, witness.key_name, witness.fence, Succeeded())
+    assert [grant.key_name for grant in pool.grants(NOW)] == [witness.key_name]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "owner gone", "abandoned", "never asks again"])
+def test_a_group_in_doubt_is_asked_again_when_nobody_is_left_to_show(end: str) -> None:
+    pool = pool_of(key("a"), key("b"))
+    refused, beside = call(pool, NOW), call(pool, NOW)
+    assert refused is not None
+    assert beside is not None
+    pool.release(NOW, refused.key_name, refused.fence, NotServed(status=404))
+    if end == "never asks again":
+        wake = opening(pool, NOW)
+        assert wake is not None
+        ask(pool, NOW)
+        assert pool.grants(wake - 1) == []
+        assert [grant.key_name for grant in pool.grants(wake)] == [refused.key_name]
+        return
+    other = pool.request(NOW, owner="other", provider="google", model="m", elsewhere_than=[refused.key_name])
+    ask(pool, NOW)
+    if end == "cancelled":
+        pool.cancel(NOW, other)
+    elif end == "owner gone":
+        pool.drop_owner(NOW, "other")
+    else:
+        pool.release(NOW, beside.key_name, beside.fence, Succeeded())
+        (witness,) = pool.grants(NOW)
+        pool.release(NOW, witness.key_name, witness.fence, Abandoned())
+        beside = pool.grants(NOW)[0]
+        ask(pool, NOW)
+    assert [grant.key_name for grant in pool.grants(NOW)] == [refused.key_name]
 
 
 def test_what_every_group_refuses_is_the_requests_fault_and_marks_no_key() -> None:
