@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -14,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from agentos.environment import environment, remove_variable, set_variables
 
 PROJECT_VARIABLE = "AGENTOS_HINT_PROJECT"
 """The --project that the user gave: what a worker suggests is typed where the user is, not where the worker is."""
@@ -32,15 +33,15 @@ class Place:
     @classmethod
     def of_user(cls) -> Place:
         """Where the command that runs now was typed."""
-        return cls(project=os.environ.get(PROJECT_VARIABLE, ""), prefix=os.environ.get(PREFIX_VARIABLE, ""))
+        return cls(project=environment().get(PROJECT_VARIABLE, ""), prefix=environment().get(PREFIX_VARIABLE, ""))
 
 
 def remember_project(given: str | None) -> None:
     """The command that runs now was given this --project, or none."""
     if given is None:
-        os.environ.pop(PROJECT_VARIABLE, None)
+        remove_variable(PROJECT_VARIABLE)
     else:
-        os.environ[PROJECT_VARIABLE] = given
+        set_variables({PROJECT_VARIABLE: given})
 
 
 class Hint(Enum):

@@ -7,10 +7,12 @@ import os
 import re
 from pathlib import Path
 
+from agentos.environment import environment
+
 
 def home_dir() -> Path:
     """`~/.agentos`, or what AGENTOS_HOME says."""
-    configured = os.environ.get("AGENTOS_HOME")
+    configured = environment().get("AGENTOS_HOME")
     return Path(configured).expanduser().absolute() if configured else Path.home() / ".agentos"
 
 

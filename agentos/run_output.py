@@ -11,9 +11,9 @@ from agentos.engine.emitter import Reporter
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.stopping import GRACE
 from agentos.engine.stream_sink import StreamSink
+from agentos.environment import environment
 from agentos.events import Stamped
 from agentos.reporters.console import ConsoleReporter, wants_colour
-from agentos.settings import environment
 from agentos.text.encodings import Transcoded, is_utf8
 from agentos.text.window import columns_of
 

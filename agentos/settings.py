@@ -7,12 +7,12 @@ does not change under way because a file or a variable did.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.providers.registry import providers
 from agentos.text.suggestions import nearest
@@ -160,11 +160,6 @@ class Loaded:
     settings: Settings
     sources: Mapping[str, str]
     """Of each setting that is not a default, like `models.drafter`: the file, a variable or `a flag`."""
-
-
-def environment() -> Mapping[str, str]:
-    """The user's variables. A command asks once, and hands on what others need of them."""
-    return os.environ
 
 
 def load_settings(

@@ -12,6 +12,7 @@ from typing import Any
 
 from agentos.cli.options import project_from
 from agentos.cli.texts import say, say_json
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.paths import home_dir
@@ -19,7 +20,6 @@ from agentos.settings import (
     FILE_NAME,
     FURTHER_VARIABLES,
     Loaded,
-    environment,
     load_with_sources,
     setting_names,
     unknown_variables,

@@ -16,6 +16,7 @@ from pathlib import Path
 from agentos.cli.texts import say, shown
 from agentos.demo import copy_recordings, make_sample_project
 from agentos.engine.signals import signals_handled
+from agentos.environment import environment
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.hints import PREFIX_VARIABLE, Hint, Place, program
 
@@ -61,15 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     home, recorded = (f"{name}={shlex.quote(folder)}" for name, folder in folders.items())
     place = Place(project=shown(demo_dir / "shelf"), prefix=home)
     answered = replace(place, prefix=f"{home} {recorded}")
-    environment = os.environ | folders
-    environment.setdefault("AGENTOS_OFFLINE_LATENCY_SECONDS", "0.1")
+    given = {"AGENTOS_OFFLINE_LATENCY_SECONDS": "0.1", **environment(), **folders}
     say(_OPENING.format(project=place.project))
     # Eight designs are approved and two need a person: that is what exit code 3 says.
-    status = _show(_DESIGNING, answered, environment, expected=ExitCode.NEEDS_ATTENTION)
+    status = _show(_DESIGNING, answered, given, expected=ExitCode.NEEDS_ATTENTION)
     if status == ExitCode.INTERRUPTED:
         return _stopped(demo_dir)
     say(_BETWEEN)
-    status = _show(_CODING, answered, environment, expected=ExitCode.OK)
+    status = _show(_CODING, answered, given, expected=ExitCode.OK)
     if status == ExitCode.INTERRUPTED:
         return _stopped(demo_dir)
     say(_closing_lines(place))

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
     from agentos.cli.checkup import Checkup
-    from agentos.settings import environment
+    from agentos.environment import environment
 
     project_dir = project_from(arguments.project, Path.cwd())
     checkup = Checkup(
@@ -76,7 +76,7 @@ def _lines(finding: Finding) -> list[str]:
 
 
 def _has_colour() -> bool:
+    from agentos.environment import environment
     from agentos.reporters.console import wants_colour
-    from agentos.settings import environment
 
     return wants_colour(environment(), is_terminal=sys.stdout.isatty())

@@ -58,7 +58,7 @@ def _start_filing(request: RunRequest, listener: Listener | None) -> int:
     from dataclasses import replace
 
     from agentos.cli.run_command import start_run
-    from agentos.settings import environment
+    from agentos.environment import environment
     from agentos.workflows.issue.filing import TOKEN_VARIABLES, filing_environment
 
     filing = filing_environment(request.project_dir, request.settings.sources.issues, environment())

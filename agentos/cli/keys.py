@@ -240,10 +240,11 @@ def _use_project_settings(providers: Collection[str]) -> None:
     """Endpoints of the project's `agentos.toml`, as a run from here would use them."""
     from pathlib import Path
 
+    from agentos.environment import environment
     from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
     from agentos.llm.settings import use_base_urls
     from agentos.paths import find_project_dir
-    from agentos.settings import environment, load_settings
+    from agentos.settings import load_settings
 
     urls = load_settings(find_project_dir(Path.cwd())).provider_urls
     refuse_unconfirmed(unconfirmed_urls(urls, environment()), providers)

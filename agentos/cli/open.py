@@ -12,8 +12,9 @@ from pathlib import Path
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
 from agentos.cli.texts import say
+from agentos.environment import environment
 from agentos.errors import ExitCode, UsageError
-from agentos.settings import Settings, environment, load_settings
+from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.item_names import find_item, issue_files
 from agentos.workflows.registry import Workflow, label_of

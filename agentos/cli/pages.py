@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from agentos.cli.texts import say, say_document
-from agentos.settings import environment
+from agentos.environment import environment
 from agentos.text.terminal import clean_block
 
 

@@ -16,9 +16,10 @@ from agentos.cli.preflight import Preflight, look_ahead
 from agentos.cli.resume import resume_template
 from agentos.cli.texts import say
 from agentos.engine.plan import Item, Plan, make_plan
+from agentos.environment import environment
 from agentos.errors import ExitCode, NoUsableKeyError, UsageError
 from agentos.events import Listener
-from agentos.settings import Settings, environment
+from agentos.settings import Settings
 from agentos.text.words import counted
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow

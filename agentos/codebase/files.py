@@ -8,6 +8,7 @@ import stat
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from agentos.environment import environment
 from agentos.files import read_regular
 from agentos.processes.children import run_child
 
@@ -15,6 +16,7 @@ MAX_FILES = 50_000
 MAX_READ_BYTES = 200_000
 GIT_TIMEOUT_SECONDS = 15.0
 _GIT_OUTPUT_BYTES = 20_000_000
+_GIT_NEEDS = frozenset({"PATH", "HOME", "SYSTEMROOT", "TMPDIR"})
 
 # Never part of what a person wrote, even where it is committed.
 _VENDORED_DIRS = frozenset({".git", "node_modules", "__pycache__", ".venv", "site-packages"})
@@ -98,13 +100,12 @@ def _files_of_git(project_dir: Path) -> list[str]:
     """What git tracks and what it does not ignore; empty when there is no usable repository."""
     # A repository's own configuration may name a program to run for this; it must not.
     command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT", "TMPDIR") if name in os.environ}
-    environment |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    given = {name: value for name, value in environment().items() if name in _GIT_NEEDS}
     try:
         done = run_child(
             command,
             cwd=project_dir,
-            env=environment,
+            env={**given, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
             timeout_seconds=GIT_TIMEOUT_SECONDS,
             limit_bytes=_GIT_OUTPUT_BYTES,
         )

@@ -46,6 +46,7 @@ from agentos.engine.plain_json import KIND, json_text, to_plain
 from agentos.engine.plan import ITEM_VARIABLE
 from agentos.engine.removed_variables import hint
 from agentos.engine.worker_extension import WorkerExtension
+from agentos.environment import environment, set_variables
 from agentos.errors import AgentosError, CallCancelledError
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import LeaseGranted, LeaseRefused
@@ -244,12 +245,10 @@ def _prepare_process(start: StartItem) -> None:
         text = open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         setattr(sys, stream, text)
         setattr(sys, f"__{stream}__", text)
-    os.environ.update(_NOT_INTERACTIVE)
-    os.environ.update(start.environment)
-    os.environ["AGENTOS_WORKFLOW_DB"] = start.checkpoint_address
-    os.environ[ITEM_VARIABLE] = start.item_id
+    own = {"AGENTOS_WORKFLOW_DB": start.checkpoint_address, ITEM_VARIABLE: start.item_id}
+    set_variables({**_NOT_INTERACTIVE, **start.environment, **own})
     os.chdir(start.work_dir)
-    limit = memory_limit(os.environ.get(MEMORY_LIMIT_VARIABLE, ""))
+    limit = memory_limit(environment().get(MEMORY_LIMIT_VARIABLE, ""))
     if limit is not None:
         host.limit_memory(limit)
 
@@ -414,7 +413,7 @@ def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: R
     return ItemFailed(
         error_type=type(shown).__name__,
         message=redactor.redact_text(_safe_text(shown))[:_MAX_MESSAGE_CHARACTERS]
-        + hint(_safe_text(error), os.environ),
+        + hint(_safe_text(error), environment()),
         traceback=_shortened(redactor.redact_text(_safe_traceback(error))),
         finished=finished,
         is_run_fault=fault is not None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shlex
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from agentos.environment import environment
 from agentos.errors import AgentosError
 from agentos.processes import host
 from agentos.processes.children import ChildResult, run_child
@@ -155,12 +155,12 @@ class Git:
     def _run_once(
         self, arguments: tuple[str, ...], stdin: str, network: bool, env: Mapping[str, str], timeout_seconds: float
     ) -> GitResult:
-        environment = {**git_environment(os.environ, network=network), OWNER_VARIABLE: str(self.cwd)}
+        given = {**git_environment(environment(), network=network), OWNER_VARIABLE: str(self.cwd)}
         try:
             result = run_child(
                 self._argv(arguments),
                 cwd=self.cwd,
-                env={**environment, **self.extra_env, **env},
+                env={**given, **self.extra_env, **env},
                 timeout_seconds=timeout_seconds,
                 stdin=stdin.encode(),
                 limit_bytes=_OUTPUT_LIMIT_BYTES,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.distribution import install_line
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
 from agentos.hints import Hint
@@ -104,7 +105,7 @@ def load_credentials(
     key only: that one is among the `missing`.
     """
     path = credentials_path() if path is None else path
-    environ = os.environ if environ is None else environ
+    environ = environment() if environ is None else environ
     text = _read(path)
     warnings: list[str] = []
     credentials: list[Credential] = []

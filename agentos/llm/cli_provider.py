@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import threading
 import uuid
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agentos.environment import environment
 from agentos.keys.leases import Lease
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.structured import OutputSchema
@@ -56,7 +56,7 @@ def send_to_cli(
             result = run_child(
                 _command(request, schema),
                 cwd=Path(empty_dir),
-                env=_environment(os.environ, lease.secret, mark),
+                env=_environment(environment(), lease.secret, mark),
                 timeout_seconds=request.timeout_seconds,
                 stdin=_stdin(request, messages).encode(),
                 limit_bytes=32_000_000,

@@ -16,13 +16,13 @@ from typing import Any
 
 import httpx2
 
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.keys.faults import simulates_429
 from agentos.providers.answers import StreamWatch, answer_fault
 from agentos.providers.evidence import Evidence, TransportFailed
 from agentos.providers.registry import providers
 from agentos.providers.replies import without_mark
-from agentos.settings import environment
 
 PLACEHOLDER_KEY = "key-is-added-on-the-wire"
 _CONNECT_SECONDS = 10.0

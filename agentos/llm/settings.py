@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.providers.provider import base_url_variable
-from agentos.settings import environment
 
 _project_urls: Mapping[str, str] = {}
 

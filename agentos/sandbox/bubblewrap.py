@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from agentos.environment import environment
 from agentos.errors import AgentosError, UsageError
 from agentos.paths import home_dir
 from agentos.processes.children import ChildResult, kill_with_variable, run_child
@@ -125,19 +126,19 @@ class Sandbox:
         """
         with _scratch(scratch_dir) as scratch:
             mark = uuid.uuid4().hex
-            environment = {
-                **sandbox_environment(os.environ, scratch, Path.home(), self.passed_on),
+            given = {
+                **sandbox_environment(environment(), scratch, Path.home(), self.passed_on),
                 **(env or {}),
                 _MARK: mark,
             }
-            program = _resolve(argv[0], self.worktree_path, environment["PATH"])
+            program = _resolve(argv[0], self.worktree_path, given["PATH"])
             isolation = self.isolation or strongest_isolation()
             wrapped = self._wrap(isolation, [*_limits(), program, *argv[1:]], scratch)
             try:
                 result = run_child(
                     wrapped,
                     cwd=self.worktree_path,
-                    env=environment,
+                    env=given,
                     timeout_seconds=timeout_seconds,
                     limit_bytes=output_limit_bytes,
                     merge_stderr=True,
@@ -300,7 +301,7 @@ def is_available(isolation: Isolation) -> bool:
 
 def _works(argv: list[str]) -> bool:
     try:
-        env = {"PATH": os.environ.get("PATH", os.defpath)}
+        env = {"PATH": environment().get("PATH", os.defpath)}
         result = run_child(argv, cwd=Path("/"), env=env, timeout_seconds=_PROBE_SECONDS)
     except (OSError, subprocess.SubprocessError):
         return False

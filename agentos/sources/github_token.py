@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.processes.children import run_child
-from agentos.settings import environment
 
 DEFAULT_API_URL = "https://api.github.com"
 GH_TIMEOUT_SECONDS = 10.0

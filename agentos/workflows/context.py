@@ -14,8 +14,9 @@ from typing import Any, Final
 from agentos import outputs
 from agentos.clock import utc_now
 from agentos.engine.plan import ITEM_VARIABLE
+from agentos.environment import environment
 from agentos.sandbox.passed_on import reserved_variables
-from agentos.settings import FROZEN_VARIABLE, Settings, environment, load_settings, thaw
+from agentos.settings import FROZEN_VARIABLE, Settings, load_settings, thaw
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Lineage
 from agentos.workflows.prompts import render

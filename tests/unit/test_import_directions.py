@@ -89,6 +89,7 @@ PURE_MODULES = (
 
 ROOMS = (
     "distribution",
+    "environment",
     "errors",
     "outcomes",
     "events",
@@ -346,33 +347,24 @@ def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
     assert {m for m in inside if not is_within(m, ("agentos.engine.checkpoints",))} == set()
 
 
-READS_THE_ENVIRONMENT = {
-    "agentos.settings": "what a project may set; `environment` gives the rest to whoever comes after it",
-    "agentos.paths": "AGENTOS_HOME",
-    "agentos.hints": "where the user types what is suggested",
-    "agentos.text.window": "how wide the terminal is",
-    "agentos.keys.credentials": "keys; a command gives a mapping instead, and keys know no settings",
-    "agentos.engine.worker": "makes the worker's environment; the engine knows no settings",
-    "agentos.engine.backends.forkserver.server": "starts over with what it was started with",
-    # What a child process gets of ours.
-    "agentos.git.command": "git",
-    "agentos.codebase.files": "git",
-    "agentos.llm.cli_provider": "a coding CLI",
-    "agentos.sandbox.bubblewrap": "tests",
-    "agentos.cli.demo": "a home of its own",
-}
-"""Everybody else is given what it needs. A setting belongs to `agentos.settings`, and reaches workers frozen."""
+READS_THE_ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 
 
-def test_few_modules_read_the_environment() -> None:
+def _names_of_os(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+        return {node.attr}
+    return {each.name for each in node.names} if isinstance(node, ast.ImportFrom) and node.module == "os" else set()
+
+
+def test_one_module_reads_the_environment() -> None:
+    """Everybody else is given what it needs, or asks it. Settings are `agentos.settings`' to read."""
     readers = {
         module
         for module, path in modules().items()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv")
-        if isinstance(node.value, ast.Name) and node.value.id == "os"
+        if READS_THE_ENVIRONMENT & _names_of_os(node)
     }
-    assert {m for m in readers if not is_within(m, ("agentos.demo",))} == READS_THE_ENVIRONMENT.keys()
+    assert {m for m in readers if not is_within(m, ("agentos.demo",))} == {"agentos.environment"}
 
 
 # The finder itself.

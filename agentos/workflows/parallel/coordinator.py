@@ -17,12 +17,13 @@ from agentos.engine.plan import make_plan
 from agentos.engine.signals import signals_handled
 from agentos.engine.stopping import GRACE
 from agentos.engine.threads import CallEnd, NotCalledError, ThreadRun
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.events import Event, ItemEnded, ItemRetried, ItemStarted, Listener, Warned
 from agentos.keys.faults import Credentials, with_faults
 from agentos.outcomes import COMPLETED, INTERRUPTED, Outcome
 from agentos.paths import find_project_dir
-from agentos.settings import Settings, environment, load_settings
+from agentos.settings import Settings, load_settings
 from agentos.text.identifiers import sanitize_identifier
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.thread_output import prefixed_output

@@ -33,6 +33,7 @@ from agentos.engine.limits import refuse_too_little
 from agentos.engine.removed_variables import hint
 from agentos.engine.stopping import EXITING_SECONDS, GRACE
 from agentos.engine.worker_extension import NoExtension, WorkerExtension, extension_named
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.processes import host
 
@@ -142,7 +143,7 @@ class ForkServer:
         if (known := self._settings.get("loaded_before")) is not None:
             self._extension = extension_named(self._settings["extension"])
             return self._ready(known["input_keys"], known["notice"])
-        before, environment = OpenThings.now(), dict(os.environ)
+        before, given = OpenThings.now(), dict(environment())
         try:
             self._graph = _loader(self._settings)
             loaded = frozenset(sys.modules)
@@ -159,7 +160,7 @@ class ForkServer:
             self._graph = None
         elif left := left_open(before, OpenThings.now()):
             told = f"loading the graph leaves open {', '.join(left)}: each worker loads it by itself"
-            self._start_over_without_graph(before, environment, keys, "; ".join(filter(None, [told, notice])))
+            self._start_over_without_graph(before, given, keys, "; ".join(filter(None, [told, notice])))
         if self._settings["fork"]:
             # What is missing or broken is the business of whoever needs it.
             with suppress(Exception):
@@ -167,7 +168,7 @@ class ForkServer:
         return self._ready(keys, notice)
 
     def _start_over_without_graph(
-        self, before: OpenThings, environment: dict[str, str], keys: list[str] | None, notice: str
+        self, before: OpenThings, given: dict[str, str], keys: list[str] | None, notice: str
     ) -> NoReturn:
         """Become a server that has not loaded the graph: workers forked from it share nothing that is open here.
 
@@ -184,7 +185,7 @@ class ForkServer:
         os.set_inheritable(self._control.fileno(), True)
         settings = {**self._settings, "loaded_before": {"input_keys": keys, "notice": notice}}
         arguments = command(self._control.fileno(), settings)
-        os.execve(arguments[0], arguments, environment)
+        os.execve(arguments[0], arguments, given)
 
     def _ready(self, keys: list[str] | None, notice: str = "") -> bool:
         # Before any fork: what is still kept here would be said again by every worker.
@@ -343,7 +344,7 @@ def _words(error: BaseException) -> dict[str, str]:
     except BaseException:
         text = "(its text cannot be shown)"
     message = text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
-    message += hint(text, os.environ)
+    message += hint(text, environment())
     return {"message": message[:_MOST_MESSAGE_CHARACTERS], "place": _place_of(error)[:_MOST_MESSAGE_CHARACTERS]}
 
 
