@@ -1,8 +1,8 @@
 """The coordinator: owns one run of a graph over many items, its loop and its order of things.
 
 Requests go down to workers, facts come up as events. Decisions are the schedule's; this file carries them out.
-The life of one item is in `item_run.py`, its end in `results.py`, workers made before their turn in `standby.py`,
-the times of a stop in `stopping.py`.
+The life of one item is in `item_run.py`, its end in `results.py`, workers made before their turn in `standby.py`, how
+many run at once in `places.py`, the times of a stop in `stopping.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from agentos.engine.item_end import surprise
 from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
 from agentos.engine.lease_server import LeaseServer, RunControl
-from agentos.engine.limits import MAX_PARALLELISM
 from agentos.engine.loop import Loop
-from agentos.engine.memory_watch import WATCH_SECONDS, available_share, next_limit, read_meminfo
-from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, StartItem, UpMessage
+from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, UpMessage
+from agentos.engine.places import Places
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
 from agentos.engine.run_settings import RunSettings
@@ -32,9 +31,10 @@ from agentos.engine.schedule import Action, Ending, Finish, Kill, Retry, Schedul
 from agentos.engine.signals import signals_handled
 from agentos.engine.standby import Standby
 from agentos.engine.standstill import Standstill
-from agentos.engine.stopping import GRACE, Stopping
+from agentos.engine.start_messages import StartMessages
+from agentos.engine.stopping import Stopping
 from agentos.errors import ExitCode
-from agentos.events import Event, Listener, OutputProduced, ParallelismChanged, RunFaulted, StopRequested, Warned
+from agentos.events import Event, Listener, OutputProduced, RunFaulted, StopRequested, Warned
 from agentos.keys.leases import LeaseAsk, LeaseCancel, LeaseReturn
 from agentos.keys.redaction import Redactor, redact_record
 
@@ -64,7 +64,6 @@ class Coordinator:
         """
         self._plan = plan
         self._settings = settings
-        self._by_keys = self._by_memory = settings.parallel
         self._loop = loop
         self._hold_node = hold_node
         self._items = {item.id: item for item in plan.items}
@@ -73,10 +72,13 @@ class Coordinator:
         self._emit = self._emitter.emit
         self._backend = backend(self)
         self._keys = keys(self, self._emit)
+        self._redactor = redactor
         self._store = ItemStore(settings.project_dir, settings.workflow, claims)
+        self._starts = StartMessages(settings, self._items, self._store, redactor)
+        self._results = Results(settings, tuple(self._items), self._store, self._emit, redactor, fault=self.fault)
+        self._places = Places(settings.parallel, loop, self._emit, self._limit_changed)
         self._writers = Writers()
         self._running: dict[str, ItemRun] = {}
-        self._opened: set[str] = set()
         self._waiting_for_graph: list[Start] = []
         self._is_loaded = False
         self._load_failure: LoadFailure | None = None
@@ -85,28 +87,22 @@ class Coordinator:
         self._is_over = False
         self._stopping = Stopping(loop, kill_all=self._kill_the_rest, give_up=loop.stop)
         self.standstill = Standstill(loop, self._backend, self._stood_still)
-        self._standby = Standby(
+        self._standby = self._make_standby()
+        self._begin: Callable[[], None] = lambda: None
+        self.has_begun = False
+        self.exit_code = ExitCode.OK
+
+    def _make_standby(self) -> Standby:
+        return Standby(
             # One for each place: all may become free at once. None with --fresh, which drops checkpoints.
-            0 if settings.fresh else settings.parallel,
-            loop,
+            0 if self._settings.fresh else self._settings.parallel,
+            self._loop,
             self._store,
             self._emit,
             next_up=lambda count: self._schedule.next_up(count),
             make_worker=lambda item_id: self._make_worker(item_id, attempt=1),
             may_prepare=lambda: self._is_loaded and all(run.is_at_work for run in self._running.values()),
         )
-        self._redactor = redactor
-        self._results = Results(
-            settings,
-            tuple(self._items),
-            self._store,
-            self._emit,
-            redactor,
-            fault=self.fault,
-        )
-        self._begin: Callable[[], None] = lambda: None
-        self.has_begun = False
-        self.exit_code = ExitCode.OK
 
     def prepare(self) -> None:
         """Start loading the graph. Whatever the caller does until `execute` happens meanwhile."""
@@ -163,18 +159,10 @@ class Coordinator:
             run.watch.wait_for_key(item_id in waiting)
 
     def set_parallel(self, parallel: int) -> None:
-        self._by_keys = parallel
-        self._perform(self._schedule.limit_changed(min(self._by_keys, self._by_memory)))
+        self._places.limit_by_keys(parallel)
 
-    def _watch_memory(self) -> None:
-        """Only where many run at once: a few workers are the user's own business."""
-        limit = next_limit(self._by_memory, self._settings.parallel, available_share(read_meminfo()))
-        if limit != self._by_memory:
-            reason = "memory is nearly used up" if limit < self._by_memory else "there is memory again"
-            self._emit(ParallelismChanged(now=limit, before=self._by_memory, reason=reason))
-            self._by_memory = limit
-            self.set_parallel(self._by_keys)
-        self._loop.after(WATCH_SECONDS, self._watch_memory)
+    def _limit_changed(self, limit: int) -> None:
+        self._perform(self._schedule.limit_changed(limit))
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -255,25 +243,7 @@ class Coordinator:
 
     def _make_worker(self, item_id: str, attempt: int) -> None:
         """Raises OSError when there is nothing to make it of: descriptors, memory."""
-        settings, item = self._settings, self._items[item_id]
-        self._backend.start(
-            StartItem(
-                item_id=item.id,
-                workflow=settings.workflow,
-                run_id=settings.run_id,
-                attempt=attempt,
-                input=item.input,
-                checkpoint_address=self._store.checkpoint_address(item.id),
-                work_dir=item.work_dir or str(settings.project_dir),
-                # An item that comes back, after a crash or a lost backend, resumes from where it was.
-                fresh=settings.fresh and item.id not in self._opened,
-                heartbeat_seconds=settings.time_limits.heartbeat_seconds,
-                stop_grace_seconds=GRACE.worker,
-                environment=dict(item.environment),
-                masked=tuple(self._redactor.secrets),
-                options={**settings.graph_options, **item.options},
-            )
-        )
+        self._backend.start(self._starts.message(item_id, attempt))
 
     def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
         self._is_loaded = True
@@ -287,8 +257,7 @@ class Coordinator:
             if notice:
                 self._emit(Warned(text=notice))
             self._perform(self._schedule.begin())
-            if self._settings.parallel > MAX_PARALLELISM:
-                self._watch_memory()
+            self._places.begin()
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         self._perform(waiting)
 
@@ -369,7 +338,7 @@ class Coordinator:
         item_id = run.item.id
         run.worker_gone(end)
         if run.has_opened:
-            self._opened.add(item_id)
+            self._starts.has_opened(item_id)
         run.usage = self._keys.worker_gone(item_id)
         return self._results.worker_gone(run, end.code)
 

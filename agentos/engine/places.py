@@ -1,0 +1,38 @@
+"""How many items may run at once: as many as asked for, as far as keys and memory carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentos.engine.limits import MAX_PARALLELISM
+from agentos.engine.loop import Loop
+from agentos.engine.memory_watch import WATCH_SECONDS, available_share, next_limit, read_meminfo
+from agentos.events import Listener, ParallelismChanged
+
+
+class Places:
+    """`on_change` hears of each new limit."""
+
+    def __init__(self, wanted: int, loop: Loop, emit: Listener, on_change: Callable[[int], None]) -> None:
+        self._wanted = self._by_keys = self._by_memory = wanted
+        self._loop = loop
+        self._emit = emit
+        self._on_change = on_change
+
+    def begin(self) -> None:
+        """Watch the memory only where many run at once: a few workers are the user's own business."""
+        if self._wanted > MAX_PARALLELISM:
+            self._watch_memory()
+
+    def limit_by_keys(self, count: int) -> None:
+        self._by_keys = count
+        self._on_change(min(self._by_keys, self._by_memory))
+
+    def _watch_memory(self) -> None:
+        limit = next_limit(self._by_memory, self._wanted, available_share(read_meminfo()))
+        if limit != self._by_memory:
+            reason = "memory is nearly used up" if limit < self._by_memory else "there is memory again"
+            self._emit(ParallelismChanged(now=limit, before=self._by_memory, reason=reason))
+            self._by_memory = limit
+            self._on_change(min(self._by_keys, self._by_memory))
+        self._loop.after(WATCH_SECONDS, self._watch_memory)
