@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.clock import stamp
 from agentos.errors import AgentosError, ExitCode
-from agentos.events import Event, ItemEnded, ItemStarted, NodeStarted
+from agentos.events import Event, ItemEnded, ItemStarted, Listener, NodeStarted
 from agentos.git.worktrees import Repository, branch_of
 from agentos.outcomes import INTERRUPTED, PAUSED, Outcome, item_exit_code
 from agentos.paths import runs_dir
@@ -29,7 +29,16 @@ from agentos.workstreams.state import (
 )
 
 if TYPE_CHECKING:
-    from agentos.launch import Launcher, RunRequest
+    from agentos.launch import RunRequest, RunResult
+
+
+class Launch(Protocol):
+    """One run of the engine."""
+
+    run_id: str
+    """Known before the first event."""
+
+    def run(self) -> RunResult: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,12 @@ class WorkstreamResult:
         }
 
 
+def _engine(request: RunRequest, listener: Listener) -> Launch:
+    from agentos.launch import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
+
+    return Launcher(request, listener)
+
+
 class WorkstreamRun:
     """The workstreams of one run. All of it happens on the run's own loop; the registry's lock guards the states."""
 
@@ -85,14 +100,19 @@ class WorkstreamRun:
         *,
         nodes: Collection[str] = (),
         completes: bool = True,
+        launch: Callable[[RunRequest, Listener], Launch] | None = None,
     ) -> None:
-        """With `nodes`, no other node starts. Without `completes`, a good end leaves a workstream active."""
+        """With `nodes`, no other node starts. Without `completes`, a good end leaves a workstream active.
+
+        `launch` makes what carries the run out; by default the engine's.
+        """
         self._registry = registry
         self._repository = repository
         self._slugs = tuple(slugs)
         self._nodes = frozenset(nodes)
         self._completes = completes
-        self._launcher: Launcher | None = None
+        self._launch = launch or _engine
+        self._launched: Launch | None = None
         self._results: dict[str, WorkstreamResult] = {}
         self._refused: dict[str, str] = {}
         """Workstreams that somebody paused, completed or took between our plan and their turn, and why."""
@@ -105,15 +125,13 @@ class WorkstreamRun:
 
     @property
     def run_id(self) -> str:
-        return self._launcher.run_id if self._launcher is not None else ""
+        return self._launched.run_id if self._launched is not None else ""
 
     def run(self, request: RunRequest) -> ExitCode:
         """Carry the run out. When this returns or raises, no workstream is in this run's hands any more."""
-        from agentos.launch import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
-
-        self._launcher = Launcher(replace(request, hold_node=self.hold), self.listen)
+        self._launched = self._launch(replace(request, hold_node=self.hold), self.listen)
         try:
-            return self._judge(self._launcher.run().exit_code)
+            return self._judge(self._launched.run().exit_code)
         finally:
             self._let_go()
 

@@ -27,6 +27,7 @@ from agentos.events import (
     Warned,
 )
 from agentos.outcomes import FAILED
+from agentos.paths import runs_dir
 from agentos.processes.host import parent_of
 from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator, sanitize_identifier
 from agentos.workflows.parallel import coordinator as coordinator_module
@@ -720,7 +721,7 @@ def test_a_shutdown_while_the_run_is_put_together_is_heard(home: Path, project: 
     reports: list[object] = []
     thread = in_thread(lambda: reports.append(coordinator.run()))
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while coordinator._launcher is None:
+    while not (runs_dir().is_dir() and list(runs_dir().iterdir())):
         assert time.monotonic() < deadline
     coordinator.request_stop(StopReason.REQUEST)
     thread.join(DEADLINE_SECONDS)

@@ -13,7 +13,9 @@ from designs import Designs, create, replace
 
 from agentos.engine.plan import make_plan
 from agentos.errors import AgentosError, UsageError
+from agentos.files import LockBusyError, locked
 from agentos.git.command import Git
+from agentos.paths import repository_lock_path
 from agentos.settings import load_settings
 from agentos.workflows.implementation import branch
 from agentos.workflows.implementation.graph import build
@@ -313,11 +315,13 @@ def test_a_branch_is_worked_on_by_one_process_at_a_time(designs: Designs, monkey
     repository = branch.open_repository(designs.project, load_settings(designs.project))
     branch.hold_branch(repository, "1")
     branch.hold_branch(repository, "1")
+    ours, theirs = (repository_lock_path(repository.common_dir, f"{slug}.branch") for slug in "12")
     monkeypatch.setattr(branch, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(branch, "_held", {})
 
-    with pytest.raises(branch.BranchBusyError, match="agentos/1 is being worked on by another run"):
-        branch.hold_branch(repository, "1")
+    with pytest.raises(LockBusyError), locked(ours, timeout_seconds=0.1):
+        pass
+    with locked(theirs), pytest.raises(branch.BranchBusyError, match="agentos/2 is being worked on by another run"):
+        branch.hold_branch(repository, "2")
 
 
 def test_a_project_outside_of_any_repository_is_refused(designs: Designs) -> None:

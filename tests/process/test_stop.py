@@ -163,7 +163,7 @@ def test_a_suspended_fork_server_dies_with_its_killed_coordinator_and_so_do_chil
     eventually(lambda: len(children_started(sandbox)) >= 2, "a child of the module")
     for run in (started, hanging):
         run.kill()
-        run.process.wait()
+        assert run.process.wait() == -signal.SIGKILL
     nothing_left(sandbox)
 
 

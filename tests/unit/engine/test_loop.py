@@ -131,15 +131,19 @@ def test_a_second_watch_replaces_the_first(loop: Loop, pipe: Pipe) -> None:
 def test_the_end_of_a_pipe_wakes_its_reader(loop: Loop, pipe: Pipe) -> None:
     read, write = pipe.read, pipe.write
     pipe.close(write)
-    loop.watch(read, READ, lambda _events: loop.stop())
+    ends: list[bytes] = []
+    loop.watch(read, READ, lambda _events: (ends.append(os.read(read, 1)), loop.stop()))  # type: ignore[func-returns-value]
     loop.run()
+    assert ends == [b""]
 
 
 def test_a_regular_file_can_be_watched(loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> None:
     with (tmp_path_factory.mktemp("loop") / "file").open("wb") as file:
-        loop.watch(file.fileno(), WRITE, lambda _events: loop.stop())
+        heard: list[int] = []
+        loop.watch(file.fileno(), WRITE, lambda events: (heard.append(events), loop.stop()))  # type: ignore[func-returns-value]
         loop.run()
         loop.unwatch(file.fileno())
+        assert heard == [WRITE]
 
 
 def test_a_watcher_that_an_earlier_one_removed_is_not_called(loop: Loop) -> None:
@@ -231,7 +235,13 @@ def test_more_posts_than_the_pipe_has_room_for_are_all_heard(loop: Loop) -> None
 
 
 def test_a_post_from_a_signal_handler_wakes_the_loop(loop: Loop) -> None:
-    before = signal.signal(signal.SIGUSR1, lambda _number, _frame: loop.post(loop.stop))
+    heard: list[int] = []
+
+    def post(number: int, _frame: object) -> None:
+        heard.append(number)
+        loop.post(loop.stop)
+
+    before = signal.signal(signal.SIGUSR1, post)
     try:
         timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGUSR1))
         timer.start()
@@ -239,6 +249,7 @@ def test_a_post_from_a_signal_handler_wakes_the_loop(loop: Loop) -> None:
         timer.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
+    assert heard == [signal.SIGUSR1]
 
 
 def test_a_post_after_the_end_writes_into_nobodys_file(tmp_path_factory: pytest.TempPathFactory) -> None:

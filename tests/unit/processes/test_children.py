@@ -119,9 +119,11 @@ def test_child_dies_when_its_starter_is_killed(tmp_path: Path) -> None:
     """
     starter = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
     wait_until(lambda: pid_path.exists() and pid_path.read_text() != "")
+    child = int(pid_path.read_text())
+    assert is_alive(child)
     starter.kill()
     starter.wait()
-    wait_until(lambda: not is_alive(int(pid_path.read_text())))
+    wait_until(lambda: not is_alive(child))
 
 
 def test_marked_process_that_left_its_session_is_found_and_killed(tmp_path: Path) -> None:

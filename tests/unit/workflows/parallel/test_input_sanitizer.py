@@ -142,4 +142,6 @@ def test_the_longest_names_allowed_make_a_file_that_can_be_created(
     monkeypatch.setenv("AGENTOS_HOME", str(tmp_path))
     path = build_checkpoint_db_path("t" * 64, "i" * 128, tmp_path)
     path.parent.mkdir(parents=True)
-    path.with_name(path.name + "-journal").touch()
+    journal = path.with_name(path.name + "-journal")
+    journal.touch()
+    assert journal.exists()
