@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from agentos.engine import removed_variables
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
-from agentos.engine.backends.protocol import WorkerSetup
+from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
 from agentos.engine.checkpoints import outlived, store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
@@ -45,6 +45,7 @@ from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
 from agentos.llm.settings import MODEL_PRICES_VARIABLE, UNPRICED_VARIABLE
 from agentos.paths import store_path
+from agentos.processes import host
 from agentos.providers.provider import base_url_variable
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
@@ -74,7 +75,8 @@ class RunRequest:
     stall_seconds: float = 60.0
     retries: int = 0
     fresh: bool = False
-    fork: bool = True
+    start_method: str = "forkserver"
+    """How workers are made, as `--start-method` calls it."""
     budget_usd: float | None = None
     max_wait_seconds: float | None = None
     label_prefix: str = ""
@@ -173,9 +175,7 @@ class Launcher:
                 ],
                 vital_reporters=[audit, *([results] if results else [])],
                 claims=claims,
-                backend=lambda events: ForkServerBackend(
-                    loop, events, setup, fork=request.fork, claims_fd=claims.fileno(), redactor=keys.redactor
-                ),
+                backend=lambda events: _backend(request, loop, events, setup, claims, keys.redactor),
                 keys=lambda control, emit: _lease_server(request, keys, loop, control, emit),
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
@@ -231,6 +231,13 @@ class Launcher:
     def _resume_output(self) -> None:
         if self._run is not None:
             self._run.standstill.resume_output()
+
+
+def _backend(
+    request: RunRequest, loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: Claims, redactor: Redactor
+) -> Backend:
+    fork = request.start_method == "forkserver" and host.CAN_FORK_SAFELY
+    return ForkServerBackend(loop, events, setup, fork=fork, claims_fd=claims.fileno(), redactor=redactor)
 
 
 def _tidy_up(now: datetime) -> None:

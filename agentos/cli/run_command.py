@@ -202,7 +202,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         stall_seconds=arguments.stall_seconds,
         retries=arguments.retry,
         fresh=arguments.fresh,
-        fork=request.fork and arguments.start_method == "forkserver",
+        start_method=arguments.start_method,
         budget_usd=arguments.budget,
         max_wait_seconds=arguments.max_wait,
         resume_command=resume_template(arguments, verb=work.resume_verb),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentos.documents.approval import Intact, document_hash, verify_approval
 from agentos.documents.unapproved import Obstacle, read_unapproved
-from agentos.engine.done_notes import Done, StillDone
+from agentos.engine.done_notes import Done, StillDone, always
 from agentos.engine.plan import Item
 from agentos.outcomes import APPROVED, IMPLEMENTED, NEEDS_REVISION
 from agentos.settings import Settings
@@ -23,7 +23,7 @@ def check_of(workflow: str, project_dir: Path, settings: Settings) -> StillDone:
         "implementation": lambda item, done: _is_implemented(project_dir, item.id, item.input["lld_text"], done),
         "pipeline": lambda item, done: _is_through(project_dir, settings, item, done),
     }
-    return checks[workflow]
+    return checks.get(workflow, always)
 
 
 def _is_documented(workflow: str, project_dir: Path, settings: Settings, item: Item, done: Done) -> bool:

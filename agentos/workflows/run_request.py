@@ -13,7 +13,6 @@ from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
 from agentos.llm.errors import require_cli, require_sdk
 from agentos.llm.types import CODING_CLI, ModelName
-from agentos.processes import host
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Models, Settings
 from agentos.workflows.registry import Workflow
@@ -48,7 +47,6 @@ def request_for(
         project_dir=project_dir,
         search_dir=project_dir if workflow.models else Path.cwd(),
         settings=settings,
-        fork=host.CAN_FORK_SAFELY,
         label_prefix=workflow.label_prefix,
         environment=_environment(workflow, environ),
         still_done=still_done(workflow.name, project_dir, settings),
