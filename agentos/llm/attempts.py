@@ -19,9 +19,9 @@ from agentos.llm.types import Attempted, Completion, Request
 from agentos.providers.evidence import (
     Abandoned,
     Evidence,
+    KeyTrouble,
     NotServed,
     QuotaSpent,
-    Rejected,
     RequestFailed,
     TransportFailed,
 )
@@ -105,7 +105,7 @@ def _without_secret(attempted: Attempted, secret: str) -> Attempted:
     evidence = attempted.evidence
     if not secret:
         return attempted
-    if isinstance(evidence, QuotaSpent | Rejected | NotServed | TransportFailed | RequestFailed):
+    if isinstance(evidence, KeyTrouble | TransportFailed | RequestFailed):
         evidence = replace(evidence, reason=evidence.reason.replace(secret, "[key]"))
     return replace(attempted, evidence=evidence, detail=attempted.detail.replace(secret, "[key]"))
 

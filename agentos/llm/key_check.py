@@ -21,11 +21,11 @@ from agentos.providers.evidence import (
     KEY_STATES,
     Abandoned,
     Evidence,
+    KeyTrouble,
     NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
-    Rejected,
     RequestFailed,
     Succeeded,
     TransportFailed,
@@ -148,15 +148,13 @@ def result_and_note(evidence: Evidence) -> tuple[str, str]:
             return "valid", ""
         case RateLimited(retry_after_seconds=seconds):
             return KEY_STATES[RateLimited].name, "" if seconds is None else f"back in {seconds:.0f} s"
-        case QuotaSpent(reason=reason):
-            return KEY_STATES[QuotaSpent].name, reason
-        case Rejected(reason=reason):
-            return KEY_STATES[Rejected].name, reason
         case RequestFailed(status=None, reason=reason):
             return "unknown", reason
         case RequestFailed(status=status) | NotServed(status=status):
             # The key was let in; what is wrong is the request, most often a model this account does not have.
             return "valid", f"though the call failed with status {status}: try --model"
+        case KeyTrouble():
+            return KEY_STATES[type(evidence)].name, evidence.reason
         case Overloaded():
             return "unknown", "the provider is overloaded"
         case TransportFailed(reason=reason):

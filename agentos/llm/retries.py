@@ -8,11 +8,8 @@ from typing import assert_never
 from agentos.llm.types import Attempted
 from agentos.providers.evidence import (
     Abandoned,
-    NotServed,
+    KeyTrouble,
     Overloaded,
-    QuotaSpent,
-    RateLimited,
-    Rejected,
     RequestFailed,
     Succeeded,
     TransportFailed,
@@ -56,8 +53,7 @@ class GiveUp:
 def after_failure(attempted: Attempted, failures: Failures, policy: RetryPolicy, jitter: float) -> TryAgain | GiveUp:
     """What follows an attempt without an answer. `jitter` is a random number from 0 to 1."""
     match attempted.evidence:
-        case RateLimited() | QuotaSpent() | Rejected() | NotServed():
-            # The pool knows which keys are left, and waits or refuses.
+        case KeyTrouble():
             return TryAgain(0.0, failures)
         case Overloaded(retry_after_seconds=asked):
             count = failures.overloads + 1

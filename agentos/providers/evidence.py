@@ -36,7 +36,15 @@ class Succeeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimited:
+class KeyTrouble:
+    """What another key may still be good for: the pool knows which are left, and waits or refuses."""
+
+    reason: str = ""
+    """Made of codes, without any text of the provider's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimited(KeyTrouble):
     """A short throttle of (group, model): wait `retry_after_seconds`, or back off if the provider did not say."""
 
     retry_after_seconds: float | None = None
@@ -44,23 +52,20 @@ class RateLimited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaSpent:
+class QuotaSpent(KeyTrouble):
     """The (group, model) is out for the day, or for good: waiting seconds does not help."""
 
     resets_in_seconds: float | None = None
     """When the provider said so; None means its day decides."""
     never_resets: bool = False
     """`limit: 0`, no credit, spend limit: only the user can lift it."""
-    reason: str = ""
     words: str = ""
     """What the provider said about it, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class Rejected(KeyTrouble):
     """The key itself is not accepted: invalid, expired, leaked, suspended, without permission."""
-
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +85,13 @@ class TransportFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotServed:
+class NotServed(KeyTrouble):
     """The key's account may not have this, or nobody's does: the answer to another group's key tells which.
 
     A model that is not there, a country that is not served, a request that is not allowed.
     """
 
     status: int | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
