@@ -28,12 +28,17 @@ def after_red(state: ImplementationState) -> str:
 
 def after_green(state: ImplementationState, max_rounds: int) -> str:
     """`report` when green or stuck, else `implement` once more."""
-    is_over = _is_green(state["green"]) or len(state["rounds"]) >= max_rounds
+    is_over = _is_green(state["green"]) or _is_weak(state["green"]) or len(state["rounds"]) >= max_rounds
     return "report" if is_over or find_stagnation(state["rounds"]) else "implement"
 
 
 def _is_green(green: Green | None) -> bool:
     return green is not None and green.is_green
+
+
+def _is_weak(green: Green | None) -> bool:
+    """Whether the tests are at fault, which no code can mend."""
+    return green is not None and bool(green.weakness)
 
 
 def conclusion(state: ImplementationState, max_rounds: int) -> tuple[str, str]:
@@ -46,6 +51,8 @@ def conclusion(state: ImplementationState, max_rounds: int) -> tuple[str, str]:
 
 def _why_not(state: ImplementationState, max_rounds: int) -> str:
     if rounds := state["rounds"]:
+        if (green := state["green"]) is not None and green.weakness:
+            return green.weakness
         stagnation = find_stagnation(rounds)
         stopped = stagnation.reason if stagnation else f"not green after {min(max_rounds, len(rounds))} rounds"
         best = best_round(rounds)

@@ -29,44 +29,46 @@ from agentos.errors import AgentosError
 
 _MAX_PATH_BYTES: Final = 400
 
-# Files that run with more rights than the code under review: what CI, git, editors and shells execute by themselves,
-# and what holds secrets. Compared in lower case.
+# Files that run with more rights than the code under review, or that judge it: what CI, git, editors, shells, build
+# tools and other agents read or execute by themselves, and what says how tests are run. Compared in lower case.
 PROTECTED: Final = (
-    ".github/workflows/*",
-    ".github/actions/*",
-    ".github/codeowners",
-    "codeowners",
-    ".gitlab-ci.yml",
-    ".gitlab-ci/*",
-    ".circleci/*",
-    ".buildkite/*",
-    ".woodpecker/*",
-    ".woodpecker.yml",
-    ".drone.yml",
-    ".travis.yml",
-    ".ci/*",
-    "jenkinsfile*",
-    "azure-pipelines*.yml",
-    "bitbucket-pipelines.yml",
-    "*/.gitmodules",
-    "*/.gitattributes",
-    "*/.githooks/*",
-    "*/.husky/*",
-    "*/.pre-commit-config.yaml",
-    "*/lefthook.y*ml",
-    "*/.envrc",
-    "*/.vscode/*",
-    "*/.idea/*",
-    "*/.devcontainer/*",
-    "*/.env",
-    "*/.env.*",
-    "*/.npmrc",
-    "*/.pypirc",
-    "*/.netrc",
-    "*/id_rsa*",
-    "*/id_ed25519*",
-    "*/*.pem",
-    "*/agentos.toml",
+    *(".github/*", ".gitlab/*", ".gitea/*", ".forgejo/*", ".gitlab-ci.yml", ".gitlab-ci/*", "codeowners"),
+    *("docs/codeowners", ".circleci/*", ".buildkite/*", ".woodpecker/*", ".woodpecker.y*ml", ".drone.y*ml"),
+    *(".travis.yml", ".ci/*", ".cirrus.y*ml", ".builds/*", ".build.yml", "appveyor.yml", ".appveyor.yml"),
+    *(".tekton/*", ".teamcity/*", ".semaphore/*", ".azure-pipelines/*", "jenkinsfile*", "azure-pipelines*.yml"),
+    *("bitbucket-pipelines.yml", "cloudbuild.y*ml", "buildspec.yml", "renovate.json*", "dependabot.yml"),
+    *("*/.gitignore", "*/.gitmodules", "*/.gitattributes", "*/.gitconfig", "*/.mailmap", "*/.lfsconfig"),
+    *("*/.githooks/*", "*/.husky/*", "*/.pre-commit-config.y*ml", "*/.pre-commit-hooks.y*ml", "*/lefthook*.y*ml"),
+    *("*/.lefthook*", "*/lefthook*.toml", "*/lefthook*.json", "*/.envrc", "*/.mise.toml", "*/mise.toml", "*/.mise/*"),
+    *(
+        "*/mise.*.toml",
+        "*/.mise.*.toml",
+        "*/.tool-versions",
+        "*/.vscode/*",
+        "*/.idea/*",
+        "*/.zed/*",
+        "*/.devcontainer/*",
+    ),
+    *("*/.devcontainer.json", "*/.editorconfig", "*/.claude/*", "*/.codex/*", "*/.gemini/*", "*/.cursor/*"),
+    *("*/.cursorrules", "*/.windsurf*", "*/.aider*", "*/.continue/*", "*/.roo/*", "*/.clinerules*", "*/.junie/*"),
+    *("*/.mcp.json", "*/mcp.json", "*/agents.md", "*/claude.md", "*/gemini.md", "*/copilot-instructions.md"),
+    *("*/setup.py", "*/setup.cfg", "*/tox.ini", "*/noxfile.py", "*/conftest.py", "*/pytest.ini", "*/.pytest.ini"),
+    *(
+        "*/pytest.toml",
+        "*/.pytest.toml",
+        "*/.coveragerc",
+        "*/_build_backend*",
+        "*/build_backend*",
+        "*/hatch_build.py",
+    ),
+    *("*/sitecustomize.py", "*/usercustomize.py", "*/*.pth", "*/*.dist-info/*", "*/*.egg-info/*", "*/pyvenv.cfg"),
+    *("pytest.py", "pytest/*", "_pytest/*", "coverage.py", "coverage/*", "pluggy.py", "pluggy/*", "xdist/*"),
+    *("src/pytest.py", "src/pytest/*", "src/_pytest/*", "src/coverage.py", "src/coverage/*", "src/pluggy/*"),
+)
+# Never for a model to write or to see, whatever a design lists: secrets, and what agentos itself goes by.
+_NEVER: Final = (
+    *("*/.env", "*/.env.*", "*/.npmrc", "*/.pypirc", "*/.netrc", "*/id_rsa*", "*/id_ed25519*", "*/*.pem"),
+    *("*/agentos.toml", "*/.agentos/*"),
 )
 # Templates of secret files hold no secrets.
 _NOT_PROTECTED: Final = ("*/.env.example", "*/.env.sample", "*/.env.template")
@@ -146,6 +148,8 @@ class Policy:
     """Files this step may not touch, like the tests while the code is being written."""
     submodules: tuple[str, ...] = ()
     protected: tuple[str, ...] = PROTECTED
+    granted: tuple[str, ...] = ()
+    """Protected files that this item may change all the same: those that an approved design names one by one."""
     max_operations: int = 60
     max_file_bytes: int = 512 * 1024
     max_total_bytes: int = 2 * 1024 * 1024
@@ -366,9 +370,24 @@ def path_problem(path: str, policy: Policy | None = None) -> str | None:
         return "it is in a submodule, which is another repository"
     if any(_is_below(path, frozen) for frozen in policy.frozen):
         return "it may not be changed in this step"
-    if _is_protected(path, policy.protected):
-        return "it is protected: CI, hooks, editor tasks, secrets and agentos.toml are not for a model to change"
+    if matches(path, _NEVER):
+        return "it is protected: secrets and agentos.toml are not for a model to change"
+    if is_protected(path, policy) and not any(_folded(path) == _folded(granted) for granted in policy.granted):
+        return (
+            "it is protected (CI, hooks, tools, agents, how tests are run): only an approved design that names it "
+            "in its table of files may change it"
+        )
     return None
+
+
+def is_protected(path: str, policy: Policy | None = None) -> bool:
+    """Whether a change of the file is for a person to look at first."""
+    return matches(path, (policy or Policy()).protected)
+
+
+def is_secret(path: str) -> bool:
+    """Whether a file is neither written nor shown, whatever a design says."""
+    return matches(path, _NEVER)
 
 
 def _is_git_dir(part: str) -> bool:
@@ -382,7 +401,8 @@ def _is_below(path: str, parent: str) -> bool:
     return folded == parent_folded or folded.startswith(f"{parent_folded}/")
 
 
-def _is_protected(path: str, patterns: Collection[str]) -> bool:
+def matches(path: str, patterns: Collection[str]) -> bool:
+    """Whether a path is one of those that the patterns mean."""
     # The added slash lets `*/.env` match at the top too.
     spellings = (_folded(path), f"/{_folded(path)}")
     if any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in _NOT_PROTECTED):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from agentos.workflows.implementation.assertions import test_functions
 from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, FileCoverage, SuiteReport
 
 # Exit codes of shells and of pytest that mean: the tests were not run.
@@ -71,7 +71,7 @@ def judge_red(report: SuiteReport, *, modules_under_test: Collection[str] = ()) 
         return RedVerdict(problem="no test was collected")
     rightly, wrong, passing = [], [], []
     for case in report.cases:
-        if case.status is CaseStatus.PASSED:
+        if case.status in (CaseStatus.PASSED, CaseStatus.XPASSED):
             passing.append(case.id)
         elif why := _why_wrong(case, modules_under_test):
             wrong.append(WrongFailure(case.id, why))
@@ -85,6 +85,8 @@ def _run_problem(report: SuiteReport) -> str | None:
         return f"the tests did not finish in {report.seconds:.0f} s"
     if report.exit_code is None:
         return f"the tests crashed: {_tail(report.output)}"
+    if report.problem:
+        return report.problem
     if report.cases is None and report.exit_code in _NOT_RUN_EXIT_CODES:
         return f"{_NOT_RUN_EXIT_CODES[report.exit_code]}: {_tail(report.output)}"
     return None
@@ -104,6 +106,8 @@ def _why_wrong(case: CaseResult, modules_under_test: Collection[str]) -> str | N
     """Why a failure says nothing about missing code, or None when it is the right kind."""
     if case.status is CaseStatus.SKIPPED:
         return "it is skipped"
+    if case.status is CaseStatus.XFAILED:
+        return "it is marked to fail (xfail)"
     error = case.error_type
     if error in _SYNTAX_ERRORS:
         return f"{error} in {case.raised_in or 'the test'}"
@@ -148,19 +152,7 @@ def module_name(path: str) -> str | None:
 
 def defined_tests(path: str, source: str) -> tuple[str, ...]:
     """The ids of the tests a Python file defines, read and not run; empty when it cannot be parsed."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return ()
-    return tuple("::".join((path, *names)) for names in _test_names(tree.body, ()))
-
-
-def _test_names(body: Sequence[ast.stmt], classes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
-            yield (*classes, node.name)
-        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            yield from _test_names(node.body, (*classes, node.name))
+    return tuple(f"{path}::{name}" for name in test_functions(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +167,10 @@ class GreenVerdict:
     coverage_percent: float | None = None
     regressions: tuple[str, ...] = ()
     """Tests of the project that passed before and do not now."""
+    former_failing: tuple[str, ...] = ()
+    """Tests that existed, that the branch changed, and that fail as they were before it did."""
+    weakness: str = ""
+    """Why the new tests prove nothing although they pass: more code would not help."""
     unverified: tuple[str, ...] = ()
     """Checks that could not run. Not verified is not passed."""
     problem: str | None = None
@@ -185,15 +181,18 @@ class GreenVerdict:
 
     @property
     def is_green_as_far_as_known(self) -> bool:
-        return not (self.problem or self.failing or self.missing or self.shortfalls or self.regressions)
+        return not (
+            self.problem or self.failing or self.missing or self.shortfalls or self.regressions or self.former_failing
+        )
 
     def words(self) -> str:
         """One line."""
-        parts = [self.problem] if self.problem else []
+        parts = [words for words in (self.problem, self.weakness) if words]
         for noun, ids in (
             ("failing", self.failing),
             ("not run", self.missing),
             ("worse than before", self.regressions),
+            ("failing in the version before they were changed", self.former_failing),
         ):
             parts += [f"{len(ids)} {noun} ({ids[0]})"] if ids else []
         parts += [f"{path} is covered {percent:.0f} %" for path, percent in (self.shortfalls or {}).items()]
@@ -211,12 +210,16 @@ def judge_green(
     coverage_target: float | None = None,
     suite_before: SuiteReport | None = None,
     suite_after: SuiteReport | None = None,
+    former: SuiteReport | None = None,
+    owed: Collection[str] = (),
+    excused: Collection[str] = (),
 ) -> GreenVerdict:
     """Judge a run after the code was written.
 
     `expected` are ids that must have passed (parameters may be left out); `changed_files` those that are there still.
     `suite_before` and `suite_after` are the
-    project's own suite without and with the change; without `suite_before` nothing is compared.
+    project's own suite without and with the change; without `suite_before` nothing is compared. Of `former`, a run of
+    changed tests as they were, the ids in `owed` have to pass; `excused` ones may be gone.
     """
     unverified = []
     missing: tuple[str, ...] = ()
@@ -235,10 +238,16 @@ def judge_green(
         missing=missing,
         shortfalls={path: file.percent for path, file in covered.items() if file.percent < (coverage_target or 0)},
         coverage_percent=_total_percent(covered) if covered else None,
-        regressions=_regressions(suite_before, suite_after) if suite_before and suite_after else (),
+        regressions=_regressions(suite_before, suite_after, excused) if suite_before and suite_after else (),
+        former_failing=tuple(sorted(set(owed) - former.passed)) if former and former.cases is not None else (),
         unverified=tuple(unverified),
-        problem=_run_problem(report) or _silent_failure(report),
+        problem=_run_problem(report) or _silent_failure(report) or _suite_problem(suite_after, former),
     )
+
+
+def _suite_problem(*runs: SuiteReport | None) -> str | None:
+    """A run that proves nothing. One that merely fails is compared with how it was before."""
+    return next((problem for run in runs if run is not None and (problem := _run_problem(run))), None)
 
 
 def _silent_failure(report: SuiteReport) -> str | None:
@@ -283,11 +292,13 @@ def _total_percent(covered: Mapping[str, FileCoverage]) -> float:
     return 100.0 if not statements else 100.0 * (1 - missing / statements)
 
 
-def _regressions(before: SuiteReport, after: SuiteReport) -> tuple[str, ...]:
+def _regressions(before: SuiteReport, after: SuiteReport, excused: Collection[str]) -> tuple[str, ...]:
     if before.cases is None or after.cases is None:
         got_worse = before.exit_code == 0 and not after.is_success
         return (after.command,) if got_worse else ()
-    return tuple(sorted((after.failing - before.failing) | (before.passed - after.passed)))
+    known = {case.id for case in after.cases}
+    gone = {case_id for case_id in excused if case_id not in known}
+    return tuple(sorted((after.failing - before.failing) | (before.passed - after.passed - gone)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class NodeCalls:
             self.record(f"answer-{task}", reply.text)
             try:
                 operations = parse_operations(reply.text, policy)
-                _refuse(operations, check)
+                _refuse(operations, check, worktree)
                 apply_operations(worktree.path, operations, policy)
                 return Written(deviations(operations, policy), tuple(refusals), stated_decisions(reply.text))
             except FileOperationsError as error:
@@ -108,7 +108,12 @@ class NodeCalls:
         return Written(refusals=tuple(refusals))
 
 
-def _refuse(operations: Sequence[FileOperation], check: Check) -> None:
+def _refuse(operations: Sequence[FileOperation], check: Check, worktree: ProjectWorktree) -> None:
     mistakes = [Mistake(operation.path, why) for operation in operations if (why := check(operation))]
+    ignored = worktree.ignored(operation.path for operation in operations)
+    mistakes += [
+        Mistake(path, f"git ignores it ({pattern}), so it would not be on the branch: choose another place")
+        for path, pattern in ignored.items()
+    ]
     if mistakes:
         raise FileOperationsError(mistakes)

@@ -29,6 +29,7 @@ from agentos.llm import InvalidOutputError
 from agentos.workflows import model_options
 from agentos.workflows.context import Context
 from agentos.workflows.implementation import ending, reports, rounds
+from agentos.workflows.implementation.assertions import without_assertion
 from agentos.workflows.implementation.branch import (
     AUTHOR,
     base_name,
@@ -37,13 +38,15 @@ from agentos.workflows.implementation.branch import (
     open_repository,
     start_branch,
 )
-from agentos.workflows.implementation.file_operations import FileOperation, Policy
+from agentos.workflows.implementation.clean_checkout import clean_checkout
+from agentos.workflows.implementation.file_operations import PROTECTED, FileOperation, Policy
 from agentos.workflows.implementation.judging import (
     GreenVerdict,
     RedVerdict,
     Round,
     best_round,
     defined_tests,
+    is_test_file,
     judge_green,
     judge_red,
     module_name,
@@ -52,6 +55,7 @@ from agentos.workflows.implementation.model_calls import WORKFLOW as WORKFLOW
 from agentos.workflows.implementation.model_calls import NodeCalls
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree, open_worktree, slug_of
+from agentos.workflows.implementation.proof import Claim, Proof, prove
 from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
 from agentos.workflows.implementation.state import (
     IMPLEMENTED,
@@ -107,8 +111,9 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
     folder = folder_of(context.project_dir, repository)
     base = choose_base(repository, settings, state["depends_on"], folder=folder, prefix=state["branch_prefix"])
     worktree, commit = start_branch(repository, settings, slug_of(state), base, folder=folder)
-    opened = ProjectWorktree(worktree, folder)
-    opened.clear()
+    ProjectWorktree(worktree, folder).clear()
+    with clean_checkout(context.project_dir, settings, commit) as checkout, checkout.fresh() as place:
+        suite = ProjectTests(context, place).suite()
     return Baseline(
         approval=approval,
         base=base_name(repository, base),
@@ -116,7 +121,7 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
         branch=branch_of(slug_of(state)),
         folder=folder,
         coverage_target=coverage_target(state["lld_text"], settings.implementation.coverage_target),
-        suite=ProjectTests(context, opened).suite().kept(),
+        suite=suite.kept(),
     )
 
 
@@ -195,7 +200,9 @@ def scaffold_tests(state: ImplementationState, context: Context) -> Implementati
         files=worktree.shown_files([*_listed_files(state), *last.files], "file"),
         complaint=as_data(complaint, "what is wrong with your tests") if complaint else "",
     )
-    written = calls.ask_for_files(worktree, prompt, "tests", _policy(worktree, state), _only_tests, plan=plan)
+    written = calls.ask_for_files(
+        worktree, prompt, "tests", _policy(worktree, state, context), _only_tests, plan=plan
+    )
     head = worktree.commit(f"Tests for {_label(state)}, before the code")
     changed = worktree.changed_files(state["baseline"].commit)
     files = tuple(path for path in changed if is_test_path(path) and (worktree.path / path).is_file())
@@ -212,8 +219,19 @@ def _listed_files(state: ImplementationState) -> tuple[str, ...]:
     return parse_lld(state["lld_text"]).listed_files
 
 
-def _policy(worktree: ProjectWorktree, state: ImplementationState, *, frozen: Sequence[str] = ()) -> Policy:
-    return Policy(listed=_listed_files(state), frozen=tuple(frozen), submodules=worktree.submodules())
+def _policy(
+    worktree: ProjectWorktree, state: ImplementationState, context: Context, *, frozen: Sequence[str] = ()
+) -> Policy:
+    listed, documents = _listed_files(state), context.settings.documents
+    folders = (documents.lld_dir, documents.lld_done_dir, documents.reports_dir)
+    is_approved = isinstance(verify_approval(state["lld_text"]), Intact)
+    return Policy(
+        listed=listed,
+        frozen=tuple(frozen),
+        submodules=worktree.submodules(),
+        protected=(*PROTECTED, *(f"{folder.casefold()}/*" for folder in folders)),
+        granted=listed if is_approved else (),
+    )
 
 
 def _only_tests(operation: FileOperation) -> str | None:
@@ -229,7 +247,11 @@ def verify_red(state: ImplementationState, context: Context) -> ImplementationUp
         why = state["refusals"][-1] if state["refusals"] else "the answer has no test file"
         return {"red": Red(words="no test was written", complaint=why)}
     worktree = open_worktree(state, context)
-    report = ProjectTests(context, worktree).new_tests(files, state["baseline"].suite)
+    if idle := _without_assertion(worktree, state):
+        words = f"{len(idle)} without an assertion ({idle[0]})"
+        return {"red": Red(words=words, complaint=f"{words}: a test says what must hold.\n" + "\n".join(idle[:20]))}
+    with clean_checkout(context.project_dir, context.settings, state["head"]) as checkout, checkout.fresh() as place:
+        report = ProjectTests(context, place).new_tests(files, state["baseline"].suite)
     verdict = judge_red(report, modules_under_test=_modules(worktree, state))
     red = Red(
         words=verdict.words(),
@@ -238,6 +260,18 @@ def verify_red(state: ImplementationState, context: Context) -> ImplementationUp
         complaint="" if verdict.is_red else _red_complaint(verdict, report),
     )
     return {"red": red}
+
+
+def _without_assertion(worktree: ProjectWorktree, state: ImplementationState) -> list[str]:
+    """New and changed tests that could not fail if the code were wrong, by id."""
+    others = {path: worktree.text(path) for path in worktree.python_files() if is_test_path(path)}
+    base = state["baseline"].commit
+    return [
+        f"{path}::{name}"
+        for path in state["scaffold"].files
+        if path in others and is_test_file(path)
+        for name in without_assertion(others[path], others, worktree.text_at(base, path))
+    ]
 
 
 def _modules(worktree: ProjectWorktree, state: ImplementationState) -> set[str]:
@@ -268,7 +302,9 @@ def implement(state: ImplementationState, context: Context) -> ImplementationUpd
         context=_digest(worktree, state, context),
         feedback=as_data(green.feedback, "how the last round went") if green else "",
     )
-    written = calls.ask_for_files(worktree, prompt, "code", _policy(worktree, state, frozen=tests), _no_tests)
+    written = calls.ask_for_files(
+        worktree, prompt, "code", _policy(worktree, state, context, frozen=tests), _no_tests
+    )
     head = worktree.commit(f"{_label(state)}, round {number}")
     return {"head": head, "coder": calls.coder, **written.update(), **calls.update()}
 
@@ -280,15 +316,25 @@ def _no_tests(operation: FileOperation) -> str | None:
 def verify_green(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The new tests pass, changed files are covered, and the project's own tests are not worse than before."""
     worktree = open_worktree(state, context)
-    tests, files, baseline = ProjectTests(context, worktree), state["scaffold"].files, state["baseline"]
+    files, baseline = state["scaffold"].files, state["baseline"]
     changed = rounds.changed_code(worktree, baseline.commit)
-    expected = [
-        test_id
-        for path in files
-        for test_id in defined_tests(path, (worktree.path / path).read_text(encoding="utf-8", errors="replace"))
-    ]
-    report = tests.new_tests(files, baseline.suite)
-    suite = tests.suite(measure=changed) if report.is_success else None
+    expected = [test_id for path in files for test_id in defined_tests(path, worktree.text(path))]
+    proof = prove(
+        context,
+        _claim(state, changed),
+        lambda so_far: _verdict(so_far, baseline, expected, changed).is_green_as_far_as_known,
+    )
+    verdict = _verdict(proof, baseline, expected, changed)
+    failing = rounds.failing_ids(verdict, files, expected)
+    entry = Round(failing, verdict.coverage_percent, commit=state["head"], words=verdict.words())
+    green = _green(verdict, proof, state["refusals"])
+    so_far = [*state["rounds"], entry]
+    is_best = best_round(so_far) == len(so_far) - 1
+    return {"rounds": [entry], "green": green, "best_green": green if is_best else state["best_green"]}
+
+
+def _verdict(proof: Proof, baseline: Baseline, expected: Sequence[str], changed: Sequence[str]) -> GreenVerdict:
+    report, suite = proof.new_tests, proof.suite
     verdict = judge_green(
         replace(
             report,
@@ -300,16 +346,26 @@ def verify_green(state: ImplementationState, context: Context) -> Implementation
         coverage_target=baseline.coverage_target,
         suite_before=baseline.suite,
         suite_after=suite,
+        former=proof.former,
+        owed=proof.owed,
+        excused=proof.excused,
     )
-    failing = rounds.failing_ids(verdict, files, expected)
-    entry = Round(failing, verdict.coverage_percent, commit=state["head"], words=verdict.words())
-    green = _green(verdict, report, suite, state["refusals"])
-    so_far = [*state["rounds"], entry]
-    is_best = best_round(so_far) == len(so_far) - 1
-    return {"rounds": [entry], "green": green, "best_green": green if is_best else state["best_green"]}
+    weakness = proof.mutation.weakness if proof.mutation else ""
+    return replace(verdict, problem=verdict.problem or proof.forgery, weakness=weakness)
 
 
-def _green(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None, refusals: Sequence[str]) -> Green:
+def _claim(state: ImplementationState, changed: Sequence[str]) -> Claim:
+    return Claim(
+        baseline=state["baseline"],
+        commit=state["head"],
+        listed=_listed_files(state),
+        tests=state["scaffold"].files,
+        code=changed,
+    )
+
+
+def _green(verdict: GreenVerdict, proof: Proof, refusals: Sequence[str]) -> Green:
+    report, suite = proof.new_tests, proof.suite
     measured = (suite.coverage if suite else None) or {}
     is_green = verdict.is_green_as_far_as_known
     return Green(
@@ -320,6 +376,10 @@ def _green(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None
         excluded={path: file.excluded for path, file in measured.items() if file.excluded},
         new_tests=report.kept(),
         suite=suite.kept() if suite else None,
+        former=proof.former.kept() if proof.former else None,
+        mutants=proof.mutation.tried if proof.mutation else (),
+        mutants_noticed=proof.mutation.noticed if proof.mutation else 0,
+        weakness=verdict.weakness,
         feedback="" if is_green else rounds.feedback(verdict, report, suite, refusals),
     )
 

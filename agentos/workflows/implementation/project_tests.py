@@ -45,9 +45,24 @@ class ProjectTests:
         """
         if command := self.context.settings.implementation.test:
             return without_old_failures(self._command(command), before)
-        runnable = [path for path in test_files if path.endswith(".py") and is_test_file(path)]
-        chosen = [path for path in runnable if PurePosixPath(path).name != "conftest.py"]
-        return self._pytest().run(chosen, timeout_seconds=self._timeout_seconds)
+        return self.some(test_files)
+
+    @property
+    def is_pytest(self) -> bool:
+        return not self.context.settings.implementation.test
+
+    def some(self, files: Sequence[str], *, timeout_seconds: float | None = None) -> SuiteReport:
+        """The tests of some files, with pytest."""
+        runnable = [path for path in files if path.endswith(".py") and PurePosixPath(path).name != "conftest.py"]
+        limit = min(timeout_seconds or self._timeout_seconds, self._timeout_seconds)
+        return self._pytest().run([path for path in runnable if is_test_file(path)], timeout_seconds=limit)
+
+    def files_as_they_are(self, files: Sequence[str]) -> SuiteReport:
+        """The tests in `files`, or everything when one of them only serves tests: others may depend on it."""
+        if self.context.settings.implementation.test:
+            return self.suite()
+        serve_others = any(not is_test_file(path) or PurePosixPath(path).name == "conftest.py" for path in files)
+        return self.suite() if serve_others else self.some(files)
 
     @property
     def _timeout_seconds(self) -> float:
@@ -71,7 +86,8 @@ class ProjectTests:
 
     def _pytest(self) -> Pytest:
         configured = self.context.settings.implementation.python or None
-        return Pytest(self._sandbox(), find_python(*self._checkout_dirs, configured=configured))
+        python = find_python(*self._checkout_dirs, configured=configured)
+        return Pytest(self._sandbox(), python, is_plugin=_is_pytest_plugin(self.context.project_dir))
 
     @property
     def _checkout_dirs(self) -> tuple[Path, ...]:
@@ -79,6 +95,12 @@ class ProjectTests:
         depth = len(PurePosixPath(self.worktree.folder).parts)
         project_dir = self.context.project_dir
         return (project_dir, *project_dir.resolve().parents[:depth])
+
+
+def _is_pytest_plugin(project_dir: Path) -> bool:
+    """Whether the project is one, as the user's checkout says: what a model wrote is not asked."""
+    files = (project_dir / name for name in ("pyproject.toml", "setup.cfg", "setup.py"))
+    return any("pytest11" in path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file())
 
 
 def without_old_failures(report: SuiteReport, before: SuiteReport) -> SuiteReport:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +14,17 @@ from agentos.git.worktrees import Worktree
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.apply import apply_operations, read_confined
 from agentos.workflows.implementation.branch import AUTHOR, folder_of, hold_branch, open_repository, rewind
-from agentos.workflows.implementation.file_operations import CreateFile, DeleteFile, FileOperation, ReplaceFile
+from agentos.workflows.implementation.file_operations import (
+    CreateFile,
+    DeleteFile,
+    FileOperation,
+    Policy,
+    ReplaceFile,
+)
 from agentos.workflows.implementation.state import ImplementationState
 from agentos.workflows.prompts import as_data
 
+_HUNK = re.compile(r"^@@ -\S+ \+(?P<start>\d+)(?:,(?P<count>\d+))? @@", re.MULTILINE)
 _MOST_SHOWN_CHARACTERS = 60_000
 """What a prompt shows of a file, and of all of them together."""
 
@@ -62,7 +70,40 @@ class ProjectWorktree:
         """The project's Python files that git knows."""
         return self._inside(self.worktree.git().run("ls-files", "-z", "--", "*.py").stdout.split("\0"))
 
-    def put_files(self, files: dict[str, str | None]) -> None:
+    def text(self, path: str) -> str:
+        """A file's text; empty when there is none to read."""
+        return (read_confined(self.path, path) or b"").decode("utf-8", "replace")
+
+    def text_at(self, commit: str, path: str) -> str:
+        """The same as a commit has it."""
+        inside = f"{self.folder}/{path}" if self.folder else path
+        return self.worktree.git().run("show", f"{commit}:{inside}", ok=(0, 128)).stdout
+
+    def ignored(self, paths: Iterable[str]) -> dict[str, str]:
+        """Those of the paths that git would not commit, each with the pattern that says so and where it stands."""
+        prefix = f"{self.folder}/" if self.folder else ""
+        asked = "\0".join(f"{prefix}{path}" for path in paths)
+        told = self.worktree.git().run("check-ignore", "--verbose", "-z", "--stdin", stdin=asked, ok=(0, 1)).stdout
+        fields = told.split("\0")
+        rows = zip(*(fields[start::4] for start in range(4)), strict=False)
+        return {
+            path.removeprefix(prefix): f"{pattern} in {source}, line {line}"
+            for source, line, pattern, path in rows
+            if not pattern.startswith("!")
+        }
+
+    def changed_lines(self, since: str, path: str) -> frozenset[int]:
+        """Lines of a file that the branch added or changed since `since`, by number."""
+        inside = f":(top,literal){self.folder}/{path}" if self.folder else f":(top,literal){path}"
+        shown = self.worktree.git().run(
+            "diff", "--unified=0", "--no-renames", "--no-ext-diff", "--no-color", f"{since}...HEAD", "--", inside
+        )
+        hunks = _HUNK.finditer(shown.stdout)
+        return frozenset(
+            line for hunk in hunks for line in range(int(hunk["start"]), int(hunk["start"]) + int(hunk["count"] or 1))
+        )
+
+    def put_files(self, files: Mapping[str, str | None], policy: Policy | None = None) -> None:
         """Write documents of ours into the project, None deletes: no link that code left there is followed."""
         operations: list[FileOperation] = []
         for path, text in files.items():
@@ -71,7 +112,7 @@ class ProjectWorktree:
                 operations.append(ReplaceFile(path, text) if exists else CreateFile(path, text))
             elif exists:
                 operations.append(DeleteFile(path))
-        apply_operations(self.path, operations)
+        apply_operations(self.path, operations, policy)
 
     def _inside(self, paths: Iterable[str]) -> tuple[str, ...]:
         prefix = f"{self.folder}/" if self.folder else ""

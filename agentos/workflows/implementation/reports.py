@@ -192,7 +192,7 @@ def _run_words(run: SuiteReport) -> str:
     elif run.cases is None:
         ended = f"exit code {run.exit_code}"
     else:
-        ended = f"{len(run.passed)} of {len(run.cases)} passed"
+        ended = run.in_words() or "no test"
     return f"{ended} (`{_line(run.command)}`)"
 
 

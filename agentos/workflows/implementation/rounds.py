@@ -32,7 +32,7 @@ def failing_ids(verdict: GreenVerdict, test_files: Collection[str], expected: Se
 
     A test file that cannot be collected counts as all of its tests: a broken import is no better than two failures.
     """
-    named = {*verdict.failing, *verdict.missing, *verdict.regressions}
+    named = {*verdict.failing, *verdict.missing, *verdict.regressions, *verdict.former_failing}
     whole_files = named & set(test_files)
     inside = {test_id for test_id in expected if test_id.partition("::")[0] in whole_files}
     problem = {"the test run itself"} if verdict.problem else set()

@@ -76,6 +76,13 @@ class Green:
     """Lines that a file keeps from being measured."""
     new_tests: SuiteReport
     suite: SuiteReport | None
+    former: SuiteReport | None = None
+    """Tests that the branch changed, as they were before."""
+    mutants: tuple[str, ...] = ()
+    """Mistakes that were made in the changed lines to see whether the new tests notice."""
+    mutants_noticed: int = 0
+    weakness: str = ""
+    """Why the new tests prove nothing: then more code does not help."""
     feedback: str = ""
     """What the next round is told."""
 

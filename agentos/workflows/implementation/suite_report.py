@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 from xml.etree import ElementTree
@@ -29,12 +30,21 @@ class CaseStatus(Enum):
     """How one test ended."""
 
     PASSED = "passed"
+    XPASSED = "xpassed"
+    """Passed although it is marked as failing."""
+    XFAILED = "xfailed"
+    """Failed, as it is marked to."""
     SKIPPED = "skipped"
     FAILED = "failed"
     ERROR = "error"
 
 
 _WORST_LAST: Final = tuple(CaseStatus)
+_READING_ORDER: Final = (
+    *(CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.PASSED),
+    *(CaseStatus.SKIPPED, CaseStatus.XFAILED, CaseStatus.XPASSED),
+)
+_GOOD: Final = (CaseStatus.PASSED, CaseStatus.XPASSED)
 
 
 class JunitError(AgentosError):
@@ -83,6 +93,8 @@ class SuiteReport:
 
     command: str
     exit_code: int | None
+    signal_number: int | None = None
+    """What ended the run, when it was not the time limit."""
     timed_out: bool
     output: str
     seconds: float
@@ -93,10 +105,12 @@ class SuiteReport:
     """By path in the project; None when it was not or could not be measured."""
     coverage_problem: str = "it could not be measured"
     """Why there is no coverage, after a "since"."""
+    problem: str = ""
+    """Why the report proves nothing, whatever its cases say: it is not whole, or contradicts itself."""
 
     @property
     def passed(self) -> frozenset[str]:
-        return frozenset(case.id for case in self.cases or () if case.status is CaseStatus.PASSED)
+        return frozenset(case.id for case in self.cases or () if case.status in _GOOD)
 
     @property
     def failing(self) -> frozenset[str]:
@@ -108,7 +122,12 @@ class SuiteReport:
     @property
     def is_success(self) -> bool:
         """Nothing fails, and the command says so too: a report alone can be forged by the code under test."""
-        return self.exit_code == 0 and not self.timed_out and not self.failing
+        return self.exit_code == 0 and not self.timed_out and not self.failing and not self.problem
+
+    def in_words(self) -> str:
+        """How many tests ended how, as pytest counts them."""
+        counts = Counter(case.status for case in self.cases or ())
+        return ", ".join(f"{counts[status]} {status.value}" for status in _READING_ORDER if counts[status])
 
     def kept(self) -> SuiteReport:
         """What a checkpoint keeps: how each test ended, without output, messages and coverage."""
@@ -116,11 +135,13 @@ class SuiteReport:
         return SuiteReport(
             command=self.command,
             exit_code=self.exit_code,
+            signal_number=self.signal_number,
             timed_out=self.timed_out,
             output="",
             seconds=round(self.seconds, 2),
             isolation=self.isolation,
             cases=cases,
+            problem=self.problem,
         )
 
 
@@ -132,10 +153,10 @@ def parse_junit(data: bytes) -> tuple[CaseResult, ...]:
         raise JunitError(str(error)) from None
     if root.tag not in ("testsuites", "testsuite"):
         raise JunitError(f"the JUnit file starts with <{root.tag[:40]}>, not with <testsuites> or <testsuite>")
-    return _worst_of_each([_case(element) for element in root.iter("testcase")])
+    return worst_of_each([_case(element) for element in root.iter("testcase")])
 
 
-def _worst_of_each(cases: list[CaseResult]) -> tuple[CaseResult, ...]:
+def worst_of_each(cases: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
     """A test that fails and then fails to tear down is listed twice; the first failure counts."""
     worst: dict[str, CaseResult] = {}
     for case in cases:
@@ -156,17 +177,26 @@ def _case(element: ElementTree.Element) -> CaseResult:
     case_id = (file or name) if is_collection_error else _case_id(file, class_name, name)
     if problem is None or status is CaseStatus.SKIPPED:
         return CaseResult(case_id, status, file)
-    text = f"{problem.get('message', '')}\n{problem.text or ''}"
-    missing = _MISSING_MODULE.search(text) or _MISSING_NAME.search(text)
+    text = problem.text or ""
+    case = failed_case(case_id, status, text, file=file, message=problem.get("message", ""))
+    error_type = case.error_type or (problem.get("type") or "").rpartition(".")[2] or None
+    return replace(case, is_collection_error=is_collection_error, error_type=error_type)
+
+
+def failed_case(
+    case_id: str, status: CaseStatus, text: str, *, file: str | None = None, message: str = ""
+) -> CaseResult:
+    """A failure with what can be told from its words: pytest's, or a JUnit file's."""
+    whole = f"{message}\n{text}".strip()
+    missing = _MISSING_MODULE.search(whole) or _MISSING_NAME.search(whole)
     return CaseResult(
         id=case_id,
         status=status,
         file=file,
-        is_collection_error=is_collection_error,
-        error_type=_error_type(problem),
-        raised_in=_raised_in(problem.text or ""),
+        error_type=_error_type(text),
+        raised_in=_raised_in(text),
         missing_module=missing["name"] if missing else None,
-        message=text.strip()[-_MAX_MESSAGE_CHARACTERS:],
+        message=whole[-_MAX_MESSAGE_CHARACTERS:],
     )
 
 
@@ -181,20 +211,21 @@ def _case_id(file: str | None, class_name: str, name: str) -> str:
     if file is None:
         return f"{class_name}::{name}" if class_name else name
     module = re.sub(r"\.py$", "", file).replace("/", ".").replace("\\", ".")
-    classes = class_name.removeprefix(module).strip(".") if class_name.startswith(module) else ""
-    return "::".join([file, *(part for part in classes.split(".") if part), name])
+    if f"{class_name}.".startswith(f"{module}."):
+        classes = [part for part in class_name.removeprefix(module).split(".") if part]
+    else:
+        # Inherited from a class in another file: its own class is what tells it from its siblings.
+        classes = [class_name] if class_name else []
+    return "::".join([file, *classes, name])
 
 
-def _error_type(problem: ElementTree.Element) -> str | None:
+def _error_type(text: str) -> str | None:
     """The last location line of pytest ends in the name; else the last line marked with E starts with it."""
-    text = problem.text or ""
     locations = list(_LOCATION.finditer(text))
     if locations and not locations[-1]["rest"].startswith("in "):
         return locations[-1]["rest"].rpartition(".")[2]
     errors = [match["type"].rpartition(".")[2] for match in _ERROR_LINE.finditer(text)]
-    if errors:
-        return errors[-1]
-    return (problem.get("type") or "").rpartition(".")[2] or None
+    return errors[-1] if errors else None
 
 
 def _raised_in(text: str) -> str | None:

@@ -12,8 +12,7 @@ import shlex
 import shutil
 import stat
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,7 @@ from typing import Any, Final
 from agentos.errors import UsageError
 from agentos.sandbox.bubblewrap import Sandbox, SandboxResult
 from agentos.workflows.implementation.coverage_report import CoverageReportError, parse_coverage
+from agentos.workflows.implementation.scratch import scratch_folder
 from agentos.workflows.implementation.suite_report import (
     CaseResult,
     FileCoverage,
@@ -29,14 +29,13 @@ from agentos.workflows.implementation.suite_report import (
     parse_junit,
 )
 from agentos.workflows.implementation.untrusted_xml import MAX_XML_BYTES
+from agentos.workflows.implementation.watched_run import watched_report
 
-_MODULES: Final = ("pytest", "coverage", "pytest_cov", "xdist")
-_PROBE: Final = (
-    "import importlib.util as u, json; "
-    f"print(json.dumps([name for name in {_MODULES!r} if u.find_spec(name) is not None]))"
-)
-_PROBE_SECONDS: Final = 60.0
-_COVERAGE_JSON_SECONDS: Final = 120.0
+_WATCHER_MARK: Final = '{"agentos": '
+_WATCHER_SECONDS: Final = 60.0
+"""What the watcher may need beside the time of the tests: it ends them itself."""
+_MAX_ANSWER_BYTES: Final = 128 * 1024 * 1024
+_OUR_PLUGIN: Final = ("-p", "no:langsmith_plugin")
 _MAX_REPORT_FILES: Final = 2_000
 _NO_COVERAGE_FILE: Final = (
     "the test command names no report of it (set [implementation] coverage to the Cobertura or lcov file it writes)"
@@ -65,12 +64,17 @@ def find_python(project_dir: Path, *above: Path, configured: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Pytest:
-    """Runs a project's tests with pytest in one worktree."""
+    """Runs a project's tests with pytest in one worktree.
+
+    A process that no code under test is in watches the one that runs the tests, and only that one is believed.
+    """
 
     sandbox: Sandbox
     python: Path
     options: tuple[str, ...] = ()
     """Further options, from the project's configuration."""
+    is_plugin: bool = False
+    """The project is a plugin of pytest's itself: its folders must be importable before plugins are looked for."""
 
     def run(
         self, tests: Sequence[str] = (), *, measure: Sequence[str] = (), timeout_seconds: float = 600.0
@@ -80,57 +84,55 @@ class Pytest:
         Raises UsageError when the interpreter has no pytest. Coverage is None when it has no `coverage`.
         """
         place = replace(self.sandbox, readable=(*self.sandbox.readable, self.python.parent.parent))
-        available = self._available(place)
-        can_measure = bool(measure) and "coverage" in available
-        measured = [path for path in measure if path.endswith(".py")] if can_measure else []
-        with _scratch() as scratch:
-            options = self._options(place.worktree_path, scratch, available)
-            argv = [*self._measuring(place, scratch, measured), "-m", "pytest", *options]
-            env = _python_environment(place.worktree_path)
-            result = place.run([*argv, *tests], timeout_seconds=timeout_seconds, env=env, scratch_dir=scratch)
-            found = self._coverage(place, scratch, measured, env) if measured else {}
-            coverage = found if can_measure else None
-            cases = _parsed(read_untrusted(scratch / "junit.xml"))
-        return _report(shlex.join(["python", "-m", "pytest", *tests]), result, cases, coverage)
+        measured = [path for path in measure if path.endswith(".py")]
+        with scratch_folder("agentos-tests-") as scratch:
+            request_path = scratch / "request.json"
+            request_path.write_text(json.dumps(self._request(scratch, tests, measured, timeout_seconds)))
+            result = place.run(
+                [str(self.python), "-I", "-B", "-c", _program("watcher"), str(request_path)],
+                timeout_seconds=timeout_seconds + _WATCHER_SECONDS,
+                env=_python_environment(place.worktree_path),
+                scratch_dir=scratch,
+                output_limit_bytes=_MAX_ANSWER_BYTES,
+            )
+        answer = self._answer(result)
+        command = shlex.join(["python", "-m", "pytest", *tests])
+        found = _coverage_files(answer.get("coverage"), place.worktree_path)
+        can_measure = bool(measure) and answer.get("coverage") is not None
+        coverage = {path: found.get(path) or _never_imported(place.worktree_path / path) for path in measured}
+        return watched_report(command, result, answer, coverage if can_measure else None)
 
-    def _available(self, place: Sandbox) -> frozenset[str]:
-        result = place.run([str(self.python), "-I", "-c", _PROBE], timeout_seconds=_PROBE_SECONDS)
-        try:
-            available = frozenset(json.loads(result.output))
-        except (ValueError, TypeError):
-            raise UsageError(f"{self.python} does not run: {result.output.strip()[-200:]}") from None
-        if "pytest" not in available:
+    def _request(
+        self, scratch: Path, tests: Sequence[str], measured: Sequence[str], timeout_seconds: float
+    ) -> dict[str, Any]:
+        root = self.sandbox.worktree_path.resolve()
+        return {
+            "child": _program("pytest_child"),
+            "root": str(root),
+            "folders": [str(folder) for folder in (root / "src", root) if folder.is_dir()],
+            "is_plugin": self.is_plugin,
+            "tests": list(tests),
+            # The first came with agentos, not with the project, and takes seconds to load.
+            "options": [*(_OUR_PLUGIN if self.python == Path(sys.executable) else ()), *self.options],
+            "seconds": timeout_seconds,
+            "coverage_data": str(scratch / "coverage.data") if measured else "",
+            # Fnmatch patterns: `[` in a path would start a character class.
+            "measured": [glob.escape(str(root / path)) for path in measured],
+        }
+
+    def _answer(self, result: SandboxResult) -> Mapping[str, Any]:
+        """What the watcher said last; empty when it was ended. Raises UsageError when it never spoke."""
+        spoken = [line for line in result.output.splitlines() if line.startswith(_WATCHER_MARK)]
+        if not spoken and not result.timed_out:
+            raise UsageError(f"{self.python} does not run: {result.output.strip()[-200:]}")
+        if spoken and "pytest" not in json.loads(spoken[0])["available"]:
             raise UsageError(f"{self.python} has no pytest: install it there or set [implementation] test")
-        return available
+        return json.loads(spoken[1]) if len(spoken) > 1 else {}
 
-    def _options(self, root: Path, scratch: Path, available: frozenset[str]) -> list[str]:
-        """Options that win over the project's own: whole results, no early stop, no files in the worktree."""
-        return [
-            *("-p", "no:cacheprovider", "--color=no", "--tb=long", "--maxfail=0", "--continue-on-collection-errors"),
-            *("-o", "junit_family=xunit1", f"--junitxml={scratch / 'junit.xml'}"),
-            # Ids of tests start here, wherever above it a settings file of pytest may be.
-            f"--rootdir={root}",
-            *(("--no-cov",) if "pytest_cov" in available else ()),
-            *(("-n0",) if "xdist" in available else ()),
-            # Came with agentos, not with the project, and takes seconds to load.
-            *(("-p", "no:langsmith_plugin") if self.python == Path(sys.executable) else ()),
-            *self.options,
-        ]
 
-    def _measuring(self, place: Sandbox, scratch: Path, measured: list[str]) -> list[str]:
-        if not measured:
-            return [str(self.python)]
-        (scratch / "coveragerc").write_text(_coverage_settings(place.worktree_path, scratch, measured))
-        return [str(self.python), "-m", "coverage", "run", f"--rcfile={scratch / 'coveragerc'}"]
-
-    def _coverage(
-        self, place: Sandbox, scratch: Path, measured: list[str], env: Mapping[str, str]
-    ) -> dict[str, FileCoverage]:
-        target = scratch / "coverage.json"
-        argv = [str(self.python), "-m", "coverage", "json", f"--rcfile={scratch / 'coveragerc'}", f"-o{target}"]
-        place.run(argv, timeout_seconds=_COVERAGE_JSON_SECONDS, env=env, scratch_dir=scratch)
-        found = _coverage_files(read_untrusted(target), place.worktree_path)
-        return {path: found.get(path) or _never_imported(place.worktree_path / path) for path in measured}
+def _program(name: str) -> str:
+    """A program for the sandbox, as text: the package itself need not be visible there."""
+    return Path(__file__).with_name("inside").joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
 def run_command(
@@ -146,7 +148,7 @@ def run_command(
     JUnit files it leaves in `$AGENTOS_JUNIT_XML` or at `junit_glob` in the project are read, and coverage at
     `coverage_glob`; old ones are not.
     """
-    with _scratch() as scratch:
+    with scratch_folder("agentos-tests-") as scratch:
         junit_path = scratch / "junit.xml"
         before, coverage_before = (_stamps(sandbox.worktree_path, each) for each in (junit_glob, coverage_glob))
         argv = ["/bin/sh", "-c", line]
@@ -197,31 +199,17 @@ def _report(
     )
 
 
-@contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="agentos-tests-", ignore_cleanup_errors=True) as directory:
-        yield Path(directory).resolve()
-
-
 def _python_environment(worktree_path: Path) -> dict[str, str]:
     """The worktree's packages come before an editable install, which points to the user's checkout."""
     folders = [str(folder) for folder in (worktree_path / "src", worktree_path) if folder.is_dir()]
     return {"PYTHONPATH": os.pathsep.join(folders)}
 
 
-def _coverage_settings(worktree_path: Path, scratch: Path, measured: list[str]) -> str:
-    """Our own settings file: the project's may leave files out, or fail the run."""
-    # Fnmatch patterns: `[` in a path would start a character class.
-    included = "\n".join(f"    {glob.escape(str(worktree_path.resolve() / path))}" for path in measured)
-    return f"[run]\ndata_file = {scratch / 'coverage.data'}\ninclude =\n{included}\n"
-
-
-def _coverage_files(data: bytes | None, worktree_path: Path) -> dict[str, FileCoverage]:
+def _coverage_files(files: Any, worktree_path: Path) -> dict[str, FileCoverage]:
     try:
-        files: Mapping[str, Any] = json.loads(data or b"{}").get("files", {})
-        return dict(_coverage_file(name, record, worktree_path.resolve()) for name, record in files.items())
+        return dict(_coverage_file(name, record, worktree_path.resolve()) for name, record in (files or {}).items())
     except (ValueError, KeyError, TypeError, AttributeError):
-        # Written by a process the code under test shares: anything may be in it, and nothing is then measured.
+        # Comes from data that code under test could write: anything may be in it, and nothing is then measured.
         return {}
 
 

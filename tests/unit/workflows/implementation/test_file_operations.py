@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentos.workflows.implementation.apply import AppliedChange, apply_operations, read_confined
 from agentos.workflows.implementation.file_operations import (
+    PROTECTED,
     CreateFile,
     DeleteFile,
     Deviation,
@@ -143,10 +144,43 @@ def test_path_that_is_out_of_bounds_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["a.py", "src/deep/er/a-b_c.py", ".gitignore", ".env.example", "vendor/library.c", "docs/é.md", "gitx", "..a"],
+    [
+        "a.py",
+        "src/deep/er/a-b_c.py",
+        ".env.example",
+        "coverage_tools.py",
+        "vendor/library.c",
+        "docs/é.md",
+        "gitx",
+        "..a",
+    ],
 )
 def test_ordinary_path_is_allowed(path: str) -> None:
     assert path_problem(path, Policy(submodules=("vendor/lib",))) is None
+
+
+PROTECTED_PATHS = [
+    ".claude/settings.json", "sub/.codex/config.toml", ".gemini/x", ".cursor/rules", ".mcp.json", "AGENTS.md",
+    "docs/CLAUDE.md", ".gitea/workflows/ci.yml", ".forgejo/workflows/ci.yml", ".woodpecker.yaml",
+    ".devcontainer/devcontainer.json", "lefthook.yml", ".mise.toml", "tox.ini", "noxfile.py", "setup.py", "setup.cfg",
+    "conftest.py", "tests/deep/conftest.py", "pytest.ini", ".gitignore", "pkg/.gitignore", "sitecustomize.py",
+    "src/usercustomize.py", "pytest.py", "coverage.py", "_pytest/runner.py", "evil.pth",
+    "x-1.dist-info/entry_points.txt",
+    "docs/lld/active/LLD-2.md", "docs/reports/1/test-report.md", "CONFTEST.PY",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PROTECTED_PATHS)
+def test_what_judges_code_or_runs_by_itself_is_changed_only_if_an_approved_design_names_it(path: str) -> None:
+    protected = (*PROTECTED, "docs/lld/active/*", "docs/reports/*")
+    assert "only an approved design" in str(path_problem(path, Policy(protected=protected)))
+    assert "only an approved design" in str(path_problem(path, Policy(protected=protected, granted=(f"{path}/",))))
+    assert path_problem(path, Policy(protected=protected, granted=(path,))) is None
+
+
+@pytest.mark.parametrize("path", [".env", "agentos.toml", "deploy/key.pem", ".agentos/x"])
+def test_secrets_and_our_own_settings_are_not_changed_whatever_a_design_names(path: str) -> None:
+    assert "not for a model" in str(path_problem(path, Policy(granted=(path,))))
 
 
 def test_file_outside_the_table_needs_a_reason_and_is_reported() -> None:

@@ -249,7 +249,7 @@ def test_junit_of_other_tools_is_read() -> None:
         "a.B::c": CaseStatus.PASSED,
         "d": CaseStatus.ERROR,
         "e": CaseStatus.FAILED,
-        "t/test_x.py::f": CaseStatus.PASSED,
+        "t/test_x.py::elsewhere::f": CaseStatus.PASSED,
     }
     assert cases["d"].error_type == "IllegalStateException"
 

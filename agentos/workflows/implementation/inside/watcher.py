@@ -1,0 +1,174 @@
+"""Starts pytest in a child and tells on standard output how it went.
+
+No code under test runs in this process. The child has neither its standard output nor, once this process is closed
+to others, a way to reach it: what the child says comes over a pipe, and how it ended from the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import io
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+MOST_RECORDS_BYTES = 64 * 1024 * 1024
+MOST_OUTPUT_BYTES = 200_000
+PR_SET_DUMPABLE = 4
+MODULES = ("pytest", "coverage")
+
+
+def say(record: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()
+
+
+def close_to_others() -> None:
+    """Keep processes of the same user from opening this one's descriptors or memory."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+class Stream:
+    """What a pipe said, the middle left out when it is too much."""
+
+    def __init__(self, descriptor: int, most_bytes: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor: int | None = descriptor
+        self.most_bytes = most_bytes
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def read(self) -> bool:
+        """Take what is there; False when there is nothing now."""
+        if self.descriptor is None:
+            return False
+        try:
+            data = os.read(self.descriptor, 1 << 20)
+        except BlockingIOError:
+            return False
+        if not data:
+            os.close(self.descriptor)
+            self.descriptor = None
+            return False
+        self.parts.append(data)
+        self.size += len(data)
+        while len(self.parts) > 2 and self.size - len(self.parts[1]) > self.most_bytes:
+            self.size -= len(self.parts.pop(1))
+        return True
+
+    def text(self) -> str:
+        return b"".join(self.parts).decode("utf-8", "replace")
+
+
+def follow(child: subprocess.Popen[bytes], streams: list[Stream], deadline: float) -> bool:
+    """Read until the child has ended; False when its time is over first. Whoever outlives it is not waited for."""
+    while True:
+        is_over = child.poll() is not None
+        open_ones = [stream.descriptor for stream in streams if stream.descriptor is not None]
+        if is_over or not open_ones:
+            while any([stream.read() for stream in streams]):
+                pass
+        if is_over:
+            return True
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        if open_ones:
+            select.select(open_ones, [], [], min(left, 0.05))
+            for stream in streams:
+                stream.read()
+        else:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(left)
+
+
+def records(text: str, token: str) -> list[dict[str, Any]]:
+    found = []
+    for line in text.splitlines():
+        mark, _, rest = line.partition(" ")
+        if mark == token:
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(rest))
+    return found
+
+
+def measured(request: dict[str, Any]) -> dict[str, Any] | None:
+    """What coverage saw, by file. The data was written by the child; it is read here, by a module nobody patched."""
+    data_file = request["coverage_data"]
+    if not data_file or not Path(data_file).exists():
+        return {} if data_file else None
+    import coverage  # noqa: PLC0415  The project's interpreter may have none.
+
+    report = coverage.Coverage(data_file=data_file, config_file=False, branch=True)
+    told = io.StringIO()
+    try:
+        report.load()
+        with contextlib.redirect_stdout(told):
+            report.json_report(outfile="-")
+        return dict(json.loads(told.getvalue())["files"])
+    except Exception:
+        return {}
+
+
+def start(request: dict[str, Any], token: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The child with its request, and where it will report. Closes this process to it before it runs foreign code."""
+    reading, writing = os.pipe()
+    asked = json.dumps({**request, "token": token, "channel": writing}).encode()
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-B", "-c", request["child"]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(writing,),
+        start_new_session=True,
+    )
+    close_to_others()
+    os.close(writing)
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(asked)
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.close()
+    return child, reading
+
+
+def main() -> None:
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    available = [name for name in MODULES if importlib.util.find_spec(name) is not None]
+    say({"agentos": "started", "available": available})
+    if "pytest" not in available:
+        return
+    if "coverage" not in available:
+        request["coverage_data"] = ""
+    token = os.urandom(16).hex()
+    child, reading = start(request, token)
+    assert child.stdout is not None
+    said, output = Stream(reading, MOST_RECORDS_BYTES), Stream(child.stdout.fileno(), MOST_OUTPUT_BYTES)
+    in_time = follow(child, [said, output], time.monotonic() + request["seconds"])
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    code = child.wait()
+    say(
+        {
+            "agentos": "ended",
+            "exit_code": code if in_time and code >= 0 else None,
+            "signal": -code if in_time and code < 0 else None,
+            "timed_out": not in_time,
+            "output": output.text(),
+            "records": records(said.text(), token),
+            "coverage": measured(request),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Changes that a good test notices: one small mistake in one changed line of code (pure).
+
+A few operators of our own: mutation libraries run whole suites over whole projects, with runners, caches and
+configuration of their own; what is asked here is whether the new tests notice anything at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_SWAPPED: Final[dict[type[ast.AST], type[ast.AST]]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Add,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A file with one mistake in it."""
+
+    path: str
+    line: int
+    what: str
+    source: str
+
+
+def mutants(path: str, source: str, lines: Collection[int], most: int) -> list[Mutant]:
+    """At most `most` of them, no two in a line before every changed line of a function has one; strongest first."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    found: list[Mutant] = []
+    ignored = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # Docstrings.
+    places = [
+        (node, kind)
+        for node in ast.walk(tree)
+        for kind in _kinds(node)
+        if getattr(node, "lineno", 0) in lines and id(node) not in ignored
+    ]
+    places.sort(key=lambda place: (_RANK[place[1]], _line(place[0])))
+    used: set[int] = set()
+    for fresh_lines_only in (True, False):
+        for node, kind in places:
+            if len(found) >= most:
+                return found
+            line = _line(node)
+            if (line in used) == fresh_lines_only:
+                continue
+            mutated = _mutated(tree, node, kind)
+            if mutated != source and all(mutated != other.source for other in found):
+                used.add(line)
+                found.append(Mutant(path, line, _WORDS[kind], mutated))
+    return found
+
+
+def _line(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 0))
+
+
+_WORDS: Final = {
+    "return": "returns nothing",
+    "raise": "no longer raises",
+    "if": "takes the other branch",
+    "swap": "has another operator",
+    "constant": "has another value",
+    "call": "is left out",
+    "assign": "is set to nothing",
+}
+_RANK: Final = {kind: rank for rank, kind in enumerate(_WORDS)}
+
+
+def _kinds(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Return(value=value) if value is not None and not _is_none(value):
+            yield "return"
+        case ast.Raise():
+            yield "raise"
+        case ast.If() | ast.IfExp() | ast.While():
+            yield "if"
+        case ast.Compare(ops=[op]) if type(op) in _SWAPPED:
+            yield "swap"
+        case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op) if type(op) in _SWAPPED:
+            yield "swap"
+        case ast.Constant(value=bool() | int() | float() | str()):
+            yield "constant"
+        case ast.Expr(value=ast.Call()):
+            yield "call"
+        case ast.Assign(value=value) if not _is_none(value):
+            yield "assign"
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _mutated(tree: ast.Module, node: ast.AST, kind: str) -> str:
+    changed = copy.deepcopy(tree)
+    twin = next(b for a, b in zip(ast.walk(tree), ast.walk(changed), strict=True) if a is node)
+    replacement = _replacement(twin, kind)
+    if replacement is not twin:
+        _Putting(twin, replacement).visit(changed)
+    return ast.unparse(ast.fix_missing_locations(changed))
+
+
+class _Putting(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self._old = old
+        self._new = new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self._new if node is self._old else self.generic_visit(node)
+
+
+def _replacement(node: ast.AST, kind: str) -> ast.AST:
+    match node, kind:
+        case ((ast.Return() | ast.Assign()), _):
+            node.value = ast.Constant(None)
+        case ((ast.Raise() | ast.Expr()), _):
+            return ast.copy_location(ast.Pass(), node)
+        case ((ast.If() | ast.IfExp() | ast.While()), _):
+            node.test = ast.UnaryOp(ast.Not(), node.test)
+        case ast.Compare(ops=[op]), _:
+            node.ops = [_SWAPPED[type(op)]()]  # type: ignore[list-item]
+        case ((ast.BinOp() | ast.BoolOp() | ast.AugAssign()), _):
+            node.op = _SWAPPED[type(node.op)]()  # type: ignore[assignment]
+        case ast.Constant(value=value), _:
+            return ast.copy_location(ast.Constant(_another(value)), node)
+    return node
+
+
+def _another(value: object) -> bool | int | float | str:
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case _:
+            return f"{value}!"

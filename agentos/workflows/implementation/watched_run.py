@@ -1,0 +1,85 @@
+"""A run of pytest as its watcher tells it: one case per test, and whether the telling is whole (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentos.sandbox.bubblewrap import SandboxResult
+from agentos.workflows.implementation.suite_report import (
+    CaseResult,
+    CaseStatus,
+    FileCoverage,
+    SuiteReport,
+    failed_case,
+    worst_of_each,
+)
+
+
+def watched_report(
+    command: str,
+    result: SandboxResult,
+    answer: Mapping[str, Any],
+    coverage: Mapping[str, FileCoverage] | None,
+) -> SuiteReport:
+    """The report of a run. Without the watcher's answer there is no case in it, and that is a problem."""
+    records = [record for record in answer.get("records", ()) if isinstance(record, dict)]
+    collected = [str(name) for record in records for name in record.get("collected", ())]
+    cases = worst_of_each(_cases(records))
+    exit_code = answer.get("exit_code")
+    timed_out = result.timed_out or bool(answer.get("timed_out"))
+    return SuiteReport(
+        command=command,
+        exit_code=exit_code,
+        signal_number=answer.get("signal") if answer else result.signal_number,
+        timed_out=timed_out,
+        output=str(answer.get("output", "")) + (_running(records) if timed_out else ""),
+        seconds=result.seconds,
+        isolation=result.isolation,
+        cases=cases,
+        coverage=coverage,
+        problem=_problem(records, collected, cases, exit_code) if not timed_out else "",
+    )
+
+
+def _running(records: Sequence[Mapping[str, Any]]) -> str:
+    started = [str(record["running"]) for record in records if "running" in record]
+    return f"\nIts time was over in {started[-1]}\n" if started else ""
+
+
+def _problem(
+    records: Sequence[Mapping[str, Any]], collected: Sequence[str], cases: Sequence[CaseResult], exit_code: int | None
+) -> str:
+    """Why this is no whole report, in words; empty when it is."""
+    is_failing = any(case.is_failing for case in cases)
+    if exit_code in (0, 1) and not any("collected" in record for record in records):
+        return f"pytest ended with exit code {exit_code} before it said which tests there are: no report is no pass"
+    known = {case.id for case in cases}
+    if exit_code in (0, 1) and (lost := [name for name in collected if name not in known]):
+        return f"{len(lost)} of {len(collected)} collected tests have no result ({lost[0]}): something ended the run"
+    if exit_code == 0 and is_failing:
+        return "pytest ended with exit code 0 although tests fail"
+    if exit_code == 1 and not is_failing:
+        return "pytest ended with exit code 1 although no test fails"
+    return ""
+
+
+def _cases(records: Iterable[Mapping[str, Any]]) -> list[CaseResult]:
+    """One entry per phase that says something: a passed setup or teardown says nothing by itself."""
+    cases = []
+    for record in records:
+        if "phase" not in record:
+            continue
+        case_id, phase, outcome = str(record["id"]), record["phase"], record["outcome"]
+        file = case_id.partition("::")[0]
+        is_expected = bool(record.get("expected"))
+        if outcome == "failed":
+            status = CaseStatus.FAILED if phase == "call" else CaseStatus.ERROR
+            case = failed_case(case_id, status, str(record.get("text", "")), file=file)
+            cases.append(replace(case, is_collection_error=phase == "collect"))
+        elif outcome == "skipped":
+            cases.append(CaseResult(case_id, CaseStatus.XFAILED if is_expected else CaseStatus.SKIPPED, file))
+        elif outcome == "passed" and phase == "call":
+            cases.append(CaseResult(case_id, CaseStatus.XPASSED if is_expected else CaseStatus.PASSED, file))
+    return cases
