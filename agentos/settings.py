@@ -7,16 +7,18 @@ does not change under way because a file or a variable did.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.providers.registry import providers
+from agentos.setting_rules import rule_of
 from agentos.text.suggestions import nearest
-from agentos.text.toml import MOST_CHARACTERS, NotToml, parse_toml
+from agentos.text.toml import MOST_CHARACTERS, NotToml, line_of, parse_toml
 
 FILE_NAME = "agentos.toml"
 FROZEN_VARIABLE = "AGENTOS_SETTINGS"
@@ -126,11 +128,6 @@ _SHORT_VARIABLES = {
     "AGENTOS_REVIEW": "review.gate",
     "AGENTOS_MAX_ROUNDS": "limits.max_rounds",
 }
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "review.gate": ("none", "draft", "verdict", "all"),
-    "implementation.commits": ("squash", "stacked"),
-}
-"""Settings that take one of a few words."""
 FURTHER_VARIABLES: Mapping[str, str] = {
     "AGENTOS_HOME": "where runs, checkpoints, keys and worktrees are kept",
     "AGENTOS_MODEL": "the model of `generate` in a graph that names none",
@@ -154,12 +151,23 @@ _BETWEEN_PROCESSES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a setting, in a sentence that begins with where it stands."""
+
+    setting: str
+    """Like `models.drafter`; empty for a name that is none."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """The settings that hold in a project, and what set them."""
 
     settings: Settings
     sources: Mapping[str, str]
     """Of each setting that is not a default, like `models.drafter`: the file, a variable or `a flag`."""
+    problems: tuple[Problem, ...] = ()
+    """What was refused: a default, or what another source says, holds in its place."""
 
 
 def load_settings(
@@ -174,19 +182,19 @@ def load_settings(
 
 def load_with_sources(project_dir: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
     """Like `load_settings`, and where each value comes from."""
-    document = _read(project_dir)
-    settings = with_environment(_from_document(document), environ)
-    for setting, value in flags.items():
-        settings = _with_value(settings, setting, value)
-    for setting, choices in CHOICES.items():
-        if (value := value_of(settings, setting)) not in choices:
-            raise UsageError(f"{setting} is {value!r}: use one of {', '.join(choices)}.")
-    sources = {
-        **dict.fromkeys(_names_in(document), FILE_NAME),
-        **{setting: variable for variable, setting in _variables(environ)},
-        **dict.fromkeys(flags, "a flag"),
-    }
-    return Loaded(settings, sources)
+    loaded = look_at_settings(project_dir, environ, flags)
+    if loaded.problems:
+        raise UsageError(loaded.problems[0].text)
+    return loaded
+
+
+def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
+    """Like `load_with_sources`, with all that is wrong. Raises UsageError for a file that cannot be read at all."""
+    file = _read(project_dir)
+    entries = [*_in_document(file.document, file.place_of), *_in_environment(environ), *_in_flags(flags)]
+    settings, problems = _settled(Settings(), entries)
+    sources = {each.setting: each.source for each in entries if isinstance(each, _Entry)}
+    return Loaded(settings, sources, tuple(problems))
 
 
 def setting_names() -> list[str]:
@@ -225,114 +233,134 @@ def freeze(settings: Settings) -> str:
 
 
 def thaw(frozen: str) -> Settings:
-    """The settings that a worker was sent."""
-    return _from_document(json.loads(frozen))
+    """The settings that a worker was sent, as they are: the command has checked them."""
+    settings = Settings()
+    for entry in _in_document(json.loads(frozen), lambda *_names: FROZEN_VARIABLE):
+        if isinstance(entry, _Entry):
+            settings = _with_value(settings, entry.setting, entry.value)
+    return settings
 
 
-def _read(project_dir: Path) -> dict[str, Any]:
+def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """The settings with those that variables set. Raises UsageError for what is wrong in one."""
+    settings, problems = _settled(settings, _in_environment(environ))
+    if problems:
+        raise UsageError(problems[0].text)
+    return settings
+
+
+_PlaceOf = Callable[..., str]
+"""Names, from the outermost in, to where they stand: `agentos.toml, line 3`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A setting as somebody wrote it."""
+
+    setting: str
+    value: Any
+    source: str
+    where: Callable[[], str]
+    """To find a line takes a while, and only what is wrong needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    text: str
+    document: Mapping[str, Any]
+
+    def place_of(self, *names: str) -> str:
+        line = line_of(self.text, names)
+        return FILE_NAME if line is None else f"{FILE_NAME}, line {line}"
+
+
+def _read(project_dir: Path) -> _File:
     try:
         with (project_dir / FILE_NAME).open(encoding="utf-8") as file:
-            return parse_toml(file.read(MOST_CHARACTERS + 1))
+            text = file.read(MOST_CHARACTERS + 1)
+        return _File(text, parse_toml(text))
     except FileNotFoundError:
-        return {}
+        return _File("", {})
     except (NotToml, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE_NAME}: not valid TOML: {error}.") from None
     except OSError as error:
         raise UsageError(f"{FILE_NAME} cannot be read: {error.strerror}.") from None
 
 
-def _from_document(document: Mapping[str, Any]) -> Settings:
-    settings = Settings()
-    for name, values in document.items():
-        settings = _with_section(settings, name, values)
-    return settings
+def _settled(settings: Settings, entries: Iterable[_Entry | Problem]) -> tuple[Settings, list[Problem]]:
+    """The settings with what the entries set; a later one wins. What a rule refuses changes nothing."""
+    problems: list[Problem] = []
+    for entry in entries:
+        if isinstance(entry, Problem):
+            problems.append(entry)
+            continue
+        rule = rule_of(entry.setting)
+        if rule.refusal("", entry.value):
+            problems.append(Problem(entry.setting, rule.refusal(entry.where(), entry.value)))
+        else:
+            settings = _with_value(settings, entry.setting, entry.value)
+    return settings, problems
 
 
-def _with_section(settings: Settings, name: str, values: Any) -> Settings:
-    if name == "providers":
-        return replace(settings, provider_urls=_provider_urls(values))
-    sections = [known.name for known in fields(Settings) if known.name != "provider_urls"]
-    if name not in sections:
-        raise UsageError(f"{FILE_NAME}: unknown section [{name}].{_hint(name, [*sections, 'providers'])}")
-    if not isinstance(values, dict):
-        raise UsageError(f"{FILE_NAME}: [{name}] must be a table.")
-    section = getattr(settings, name)
-    known_names = [known.name for known in fields(section)]
-    changes: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in known_names:
-            raise UsageError(f"{FILE_NAME}: [{name}] has no setting {key!r}.{_hint(key, known_names)}")
-        changes[key] = _checked(value, getattr(section, key), f"{FILE_NAME}: {name}.{key}")
-    return replace(settings, **{name: replace(section, **changes)})
+def _in_document(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_Entry | Problem]:
+    known = {"providers": list(providers())}
+    for setting in setting_names():
+        section, _, name = setting.partition(".")
+        if section != "providers":
+            known.setdefault(section, []).append(name)
+    for section, values in document.items():
+        if section not in known:
+            hint = _hint(section, list(known))
+            yield Problem("", f"{place_of(section)}: unknown section [{section}].{hint}")
+        elif not isinstance(values, dict):
+            yield Problem("", f"{place_of(section)}: [{section}] must be a table.")
+        else:
+            for name, value in values.items():
+                yield from _in_section(section, name, value, known[section], place_of)
 
 
-def _provider_urls(values: Any) -> dict[str, str]:
-    urls: dict[str, str] = {}
-    if not isinstance(values, dict):
-        raise UsageError(f"{FILE_NAME}: [providers] must be a table.")
-    for provider, options in values.items():
-        if provider not in providers():
-            hint = _hint(provider, list(providers()))
-            raise UsageError(f"{FILE_NAME}: unknown provider [providers.{provider}].{hint}")
-        for key, value in options.items() if isinstance(options, dict) else [("", None)]:
-            if key != "base_url" or not isinstance(value, str):
-                raise UsageError(
-                    f'{FILE_NAME}: [providers.{provider}] takes base_url = "https://…" and nothing else.'
-                )
-            urls[provider] = value
-    return urls
+def _in_section(
+    section: str, name: str, value: Any, known: list[str], place_of: _PlaceOf
+) -> Iterator[_Entry | Problem]:
+    place = partial(place_of, section, name)
+    if name not in known and section == "providers":
+        yield Problem("", f"{place()}: unknown provider [providers.{name}].{_hint(name, known)}")
+    elif name not in known:
+        yield Problem("", f"{place()}: [{section}] has no setting {name!r}.{_hint(name, known)}")
+    elif section != "providers":
+        setting = f"{section}.{name}"
+        yield _Entry(setting, value, FILE_NAME, partial(_in_file, place_of, setting))
+    elif isinstance(value, dict) and set(value) <= {"base_url"}:
+        for key, url in value.items():
+            setting = f"{section}.{name}.{key}"
+            yield _Entry(setting, url, FILE_NAME, partial(_in_file, place_of, setting))
+    else:
+        yield Problem("", f'{place()}: [providers.{name}] takes base_url = "https://…" and nothing else.')
 
 
-def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """The settings with those that variables set."""
-    for variable, setting in _variables(environ):
-        settings = _with_text(settings, setting, environ[variable], variable)
-    return settings
+def _in_file(place_of: _PlaceOf, setting: str) -> str:
+    return f"{place_of(*setting.split('.'))}: {setting}"
 
 
-def _variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The variables that set something, each with what it sets; a later one wins."""
+def _in_environment(environ: Mapping[str, str]) -> Iterator[_Entry]:
     long = [(variable_of(setting), setting) for setting in setting_names()]
-    return [(variable, setting) for variable, setting in (*long, *_SHORT_VARIABLES.items()) if environ.get(variable)]
+    for variable, setting in (*long, *_SHORT_VARIABLES.items()):
+        if text := environ.get(variable):
+            yield _Entry(setting, rule_of(setting).read(text), variable, partial(str, variable))
 
 
-def _names_in(document: Mapping[str, Any]) -> list[str]:
-    named = [f"{section}.{name}" for section, values in document.items() for name in values]
-    return [f"{name}.base_url" if name.startswith("providers.") else name for name in named]
+def _in_flags(flags: Mapping[str, Any]) -> Iterator[_Entry]:
+    for setting, value in flags.items():
+        yield _Entry(setting, value, "a flag", partial(str, setting))
 
 
 def _with_value(settings: Settings, setting: str, value: Any) -> Settings:
     section, _, name = setting.partition(".")
+    value = tuple(value) if isinstance(value, list) else value
     if section == "providers":
         urls = {**settings.provider_urls, name.removesuffix(".base_url"): value}
         return replace(settings, provider_urls=urls)
     return replace(settings, **{section: replace(getattr(settings, section), **{name: value})})
-
-
-def _with_text(settings: Settings, setting: str, text: str, where: str) -> Settings:
-    default = value_of(settings, setting)
-    value: Any = text
-    if isinstance(default, int):
-        try:
-            value = int(text)
-        except ValueError:
-            raise UsageError(f"{where} must be a whole number, got {text!r}.") from None
-    elif isinstance(default, tuple):
-        value = [part.strip() for part in text.split(",") if part.strip()]
-    return _with_value(settings, setting, value if default is None else _checked(value, default, where))
-
-
-def _checked(value: Any, default: Any, where: str) -> Any:
-    if isinstance(default, tuple):
-        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-            raise UsageError(f"{where} must be a list of strings.")
-        return tuple(value)
-    if type(value) is not type(default):
-        wanted = {int: "a whole number", str: "a string"}[type(default)]
-        raise UsageError(f"{where} must be {wanted}, got {value!r}.")
-    if isinstance(value, int) and value < 1:
-        raise UsageError(f"{where} must be at least 1, got {value}.")
-    return value
 
 
 def _hint(name: str, known: list[str]) -> str:

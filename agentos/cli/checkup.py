@@ -20,12 +20,12 @@ from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
 from agentos.llm.model_names import misspelling_words
-from agentos.llm.types import ModelName
 from agentos.paths import home_dir
 from agentos.processes import host
+from agentos.providers.model_name import ModelName
 from agentos.providers.registry import providers
 from agentos.sandbox.bubblewrap import Isolation, strongest_isolation
-from agentos.settings import FILE_NAME, Loaded, Models, Settings, load_with_sources
+from agentos.settings import FILE_NAME, Loaded, Models, Settings, look_at_settings
 from agentos.sources import FolderSource, parse_source
 from agentos.text.words import counted, listed, one_line
 from agentos.workflows.implementation.branch import open_repository
@@ -67,7 +67,7 @@ class Checkup:
         yield from self._home()
         yield self._terminal()
         try:
-            loaded = load_with_sources(self.project_dir, self.environ, {})
+            loaded = look_at_settings(self.project_dir, self.environ, {})
         except AgentosError as error:
             yield Finding("settings", "error", str(error), f"Correct {self.project_dir / FILE_NAME} or the variable.")
             return
@@ -76,7 +76,8 @@ class Checkup:
         yield from self._git(loaded.settings)
         yield self._isolation()
         yield self._tests(loaded.settings)
-        yield from self._models_and_keys(loaded.settings)
+        if not any(problem.setting.startswith("models.") for problem in loaded.problems):
+            yield from self._models_and_keys(loaded.settings)
 
     def _installation(self) -> Iterator[Finding]:
         version = importlib.metadata.version(DISTRIBUTION)
@@ -123,7 +124,10 @@ class Checkup:
         for setting, source in loaded.sources.items():
             by_source.setdefault(source, []).append(setting)
         words = [f"{listed(names)} from {source}" for source, names in by_source.items()]
-        yield Finding("settings", "ok", "; ".join(words) or "all defaults")
+        if not loaded.problems:
+            yield Finding("settings", "ok", "; ".join(words) or "all defaults")
+        for problem in loaded.problems:
+            yield Finding("settings", "error", problem.text, f"Correct {FILE_NAME}, or the variable that it names.")
         for line in unknown_words(self.environ):
             yield Finding("settings", "warning", line, "Correct its name, or unset it.")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from agentos.cli.init import SECTION_WORDS, SETTING_WORDS
 from agentos.providers.registry import providers
-from agentos.settings import CHOICES, FILE_NAME, Settings, setting_names, value_of
+from agentos.setting_rules import rule_of
+from agentos.settings import FILE_NAME, Settings, setting_names, value_of
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The newest that editors of TOML understand."""
@@ -20,8 +21,7 @@ def settings_schema() -> dict[str, Any]:
         if section != "providers":
             sections.setdefault(section, {})[name] = _setting(setting)
     tables = {section: _table(settings, SECTION_WORDS[section]) for section, settings in sections.items()}
-    address = _table({"base_url": {"type": "string", "description": "where calls go, and your keys with them"}})
-    addresses = _table(dict.fromkeys(providers(), address), "Other addresses of providers.")
+    addresses = _table({name: _address(name) for name in providers()}, "Other addresses of providers.")
     whole = _table({**tables, "providers": addresses}, "Settings of a project for AgentOS.")
     return {"$schema": _DRAFT, "title": FILE_NAME, **whole}
 
@@ -33,17 +33,10 @@ def _table(properties: dict[str, Any], words: str = "") -> dict[str, Any]:
 
 def _setting(setting: str) -> dict[str, Any]:
     default = value_of(Settings(), setting)
-    schema = {"description": SETTING_WORDS[setting], **_type(default)}
-    if setting in CHOICES:
-        schema["enum"] = list(CHOICES[setting])
+    schema = {"description": SETTING_WORDS[setting], **rule_of(setting).schema()}
     return {**schema, "default": list(default) if isinstance(default, tuple) else default}
 
 
-def _type(default: Any) -> dict[str, Any]:
-    match default:
-        case tuple():
-            return {"type": "array", "items": {"type": "string"}}
-        case int():
-            return {"type": "integer", "minimum": 1}
-        case _:
-            return {"type": "string"}
+def _address(provider: str) -> dict[str, Any]:
+    rule = rule_of(f"providers.{provider}.base_url")
+    return _table({"base_url": {"description": "where calls go, and your keys with them", **rule.schema()}})

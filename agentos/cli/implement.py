@@ -8,7 +8,7 @@ from functools import partial
 
 from agentos.cli.branches import with_branches
 from agentos.cli.documents import DocumentCommand
-from agentos.cli.options import add_branch_options
+from agentos.cli.options import add_branch_options, add_setting_option
 from agentos.cli.run_command import Work
 from agentos.hints import Hint
 from agentos.workflows.context import ALLOW_UNAPPROVED_VARIABLE
@@ -18,9 +18,10 @@ from agentos.workflows.implementation.records import check_start
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:
     """How code is written and what becomes of it."""
-    parser.add_argument(
+    add_setting_option(
+        parser,
         "--base",
-        dest="implementation.base",
+        "implementation.base",
         metavar="REV",
         help="where branches start (default: HEAD, or a dependency's branch)",
     )

@@ -15,6 +15,7 @@ from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint
 from agentos.keys.credentials import load_credentials
 from agentos.providers.registry import default_models
+from agentos.setting_rules import rule_of
 from agentos.settings import FILE_NAME, Settings
 from agentos.sources import FolderSource, ItemKind, parse_source
 from agentos.text.words import counted, listed
@@ -67,6 +68,13 @@ SETTING_WORDS = {
     "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
+_FLAGS = {
+    "sources.issues": "--issues",
+    "sources.briefs": "--briefs",
+    "documents.lld_dir": "--lld-dir",
+    "models.drafter": "--drafter",
+    "models.reviewer": "--reviewer",
+}
 _PROVIDERS = """\
 # Other addresses of providers, for a gateway or a proxy. Keys are sent there: beyond this machine only if the user's
 # environment names the same address, in AGENTOS_PROVIDERS__GOOGLE__BASE_URL.
@@ -132,16 +140,14 @@ def _toml(value: Any) -> str:
 
 
 def _chosen(arguments: argparse.Namespace, project_dir: Path) -> dict[str, Any]:
-    given = {
-        "sources.issues": arguments.issues,
-        "sources.briefs": arguments.briefs,
-        "documents.lld_dir": arguments.lld_dir,
-        "models.drafter": arguments.drafter,
-        "models.reviewer": arguments.reviewer,
-    }
+    given = {name: getattr(arguments, flag[2:].replace("-", "_")) for name, flag in _FLAGS.items()}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name, value in chosen.items():
+        if refusal := rule_of(name).refusal(_FLAGS[name], value):
+            raise UsageError(refusal)
     if arguments.issues:
         parse_source(arguments.issues, project_dir=project_dir)  # A typo is said now, not in the first run.
-    return {name: value for name, value in given.items() if value is not None}
+    return chosen
 
 
 def _found(project_dir: Path, chosen: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from agentos.errors import UsageError
 from agentos.hints import remember_project
 from agentos.paths import find_project_dir
 from agentos.processes import host
-from agentos.settings import CHOICES
+from agentos.setting_rules import choices_of, rule_of
 
 MACHINE_DECIDES = 1_000_000
 """`--parallel` without a number, where no number is the right one everywhere."""
@@ -196,9 +196,10 @@ def _add_call_limits(parser: argparse.ArgumentParser) -> None:
         metavar="USD",
         help="stop before model calls cost more than this; exit 5, resume with a higher one (default: no limit)",
     )
-    parser.add_argument(
+    add_setting_option(
+        parser,
         "--unpriced",
-        dest="prices.unpriced",
+        "prices.unpriced",
         metavar="IN/OUT",
         help="with --budget: dollars per million tokens in and out of models that have no price, like 2/12 "
         "(default: refuse them; [prices] in agentos.toml has prices of single models)",
@@ -242,6 +243,19 @@ def capped(parallel: int) -> tuple[int, list[str]]:
 # A flag that is stored under a setting's name sets that setting, in the command and in its workers.
 
 
+def add_setting_option(parser: argparse.ArgumentParser, flag: str, setting: str, *, metavar: str, help: str) -> None:
+    """A flag that sets a setting, checked by the setting's own rule."""
+
+    def value(text: str) -> Any:
+        rule = rule_of(setting)
+        read = rule.read(text)
+        if refusal := rule.refusal(flag, read):
+            raise UsageError(refusal)
+        return read
+
+    parser.add_argument(flag, dest=setting, type=value, metavar=metavar, help=help)
+
+
 def setting_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     """Settings that were given as flags, by name."""
     flags = {name: value for name, value in vars(arguments).items() if "." in name and value is not None}
@@ -252,31 +266,34 @@ def setting_flags(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def add_model_options(parser: argparse.ArgumentParser, *, has_coder: bool = False) -> None:
     """Who writes and who reviews."""
-    parser.add_argument(
+    add_setting_option(
+        parser,
         "--drafter",
-        dest="models.drafter",
+        "models.drafter",
         metavar="MODEL",
         help="the model that writes, as provider:model, or offline",
     )
     if has_coder:
-        parser.add_argument(
+        add_setting_option(
+            parser,
             "--coder",
-            dest="models.coder",
+            "models.coder",
             metavar="MODEL",
             help="the model that writes tests and code (default: the drafter)",
         )
-    parser.add_argument(
+    add_setting_option(
+        parser,
         "--reviewer",
-        dest="models.reviewer",
+        "models.reviewer",
         metavar="MODEL",
         help="the model that reviews (default: the drafter)",
     )
-    parser.add_argument(
+    add_setting_option(
+        parser,
         "--max-rounds",
-        dest="limits.max_rounds",
-        type=whole_number,
+        "limits.max_rounds",
         metavar="N",
-        help="rounds before giving up (default: 5)",
+        help="rounds before giving up (default: 5, maximum 100)",
     )
     parser.add_argument("--record", metavar="DIR", help="save every model answer in DIR, to replay with `recorded`")
 
@@ -286,7 +303,7 @@ def add_review_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--review",
         dest="review.gate",
-        choices=CHOICES["review.gate"],
+        choices=choices_of("review.gate"),
         help="park items for a person's decision at the draft, at the verdict, or at both (default: none)",
     )
 
@@ -309,7 +326,7 @@ def add_branch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--commits",
         dest="implementation.commits",
-        choices=CHOICES["implementation.commits"],
+        choices=choices_of("implementation.commits"),
         help="leave one commit on the branch, or one per round (default: squash)",
     )
     parser.add_argument(

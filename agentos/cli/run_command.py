@@ -123,8 +123,6 @@ def planned(arguments: argparse.Namespace, items: Sequence[Item]) -> tuple[Plan,
 
 def run(work: Work, listener: Listener | None = None) -> int:
     """Show the work, or do it. Returns the exit code."""
-    if not work.plan.items:
-        _check_names(work)
     if work.arguments.dry_run:
         return preview(work)
     work.check()
@@ -140,16 +138,6 @@ def run(work: Work, listener: Listener | None = None) -> int:
         is_data = work.arguments.json or getattr(work.arguments, "output", None) == "-"
         say(*closing_lines(work, endings.by_item), to_stderr=is_data)
     return exit_code
-
-
-def _check_names(work: Work) -> None:
-    """Raises UsageError for a model that nobody knows: a typo is told although no item needs the model now."""
-    chosen = [model for role in work.workflow.models if (model := getattr(work.settings.models, role))]
-    if chosen:
-        from agentos.llm.types import ModelName  # noqa: PLC0415  Only names that were given need it.
-
-        for model in chosen:
-            ModelName.parse(model)
 
 
 def preview(work: Work) -> int:
@@ -222,10 +210,14 @@ def _check_prices(work: Work, request: RunRequest) -> None:
     own = pricing.own_prices(request.settings.prices.models, request.settings.prices.unpriced)
     if work.arguments.budget is None:
         return
-    roles = [getattr(request.settings.models, role) for role in work.workflow.models]
+    roles = _models_of(work, request)
     default = request.environment.get("AGENTOS_MODEL", "")
     if missing := pricing.without_price(roles or filter(None, [default]), own):
         raise UsageError(price_missing(missing[0]))
+
+
+def _models_of(work: Work, request: RunRequest) -> list[str]:
+    return list(dict.fromkeys(getattr(request.settings.models, role) for role in work.workflow.models))
 
 
 def say_nothing_to_do(work: Work) -> int:

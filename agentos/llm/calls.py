@@ -13,12 +13,11 @@ from agentos.llm import offline, recorded, settings
 from agentos.llm.attempts import complete
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.context import CallPlace, next_call_place
-from agentos.llm.errors import InvalidOutputError, ModelNameError, missing_sdk
+from agentos.llm.errors import InvalidOutputError, missing_sdk
 from agentos.llm.types import (
     DEFAULT_TIMEOUT_SECONDS,
     Completion,
     Message,
-    ModelName,
     Prompt,
     Reply,
     Request,
@@ -26,6 +25,7 @@ from agentos.llm.types import (
     read_prompt,
 )
 from agentos.providers.evidence import Usage
+from agentos.providers.model_name import ModelName, ModelNameError
 from agentos.providers.registry import providers
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from importlib.util import find_spec
 
 from agentos.distribution import install_line
 from agentos.errors import AgentosError, UsageError
+from agentos.providers.model_name import CODING_CLIS
 from agentos.providers.registry import providers
-
-CODING_CLIS = {"claude": "npm install -g @anthropic-ai/claude-code"}
-"""Programs that `cli:PROGRAM` can call, each with what installs it."""
 
 
 class ProviderUnavailableError(AgentosError):
@@ -27,10 +25,6 @@ class InvalidOutputError(AgentosError):
 
 class RecordingMissingError(AgentosError):
     """Nothing was recorded for this call."""
-
-
-class ModelNameError(UsageError):
-    """A model name that no provider answers to."""
 
 
 def require_sdk(provider: str) -> None:

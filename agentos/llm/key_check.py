@@ -16,7 +16,7 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool
 from agentos.llm.calls import sdk
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.types import Attempted, Message, ModelName, Request
+from agentos.llm.types import Attempted, Message, Request
 from agentos.providers.evidence import (
     KEY_STATES,
     Abandoned,
@@ -30,6 +30,7 @@ from agentos.providers.evidence import (
     Succeeded,
     TransportFailed,
 )
+from agentos.providers.model_name import ModelName
 from agentos.providers.registry import providers
 
 _AT_ONCE = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentos.llm.pricing import cost_usd
-from agentos.llm.types import ModelName
+from agentos.providers.model_name import ModelName
 from agentos.providers.registry import providers
 from agentos.text.suggestions import nearest
 

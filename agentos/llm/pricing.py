@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from agentos.errors import UsageError
 from agentos.llm import settings
-from agentos.llm.types import CODING_CLI, KEYLESS, ModelName
+from agentos.providers.model_name import CODING_CLI, KEYLESS, ModelName
 
 _CHARACTERS_PER_TOKEN = 4
 _FEWEST_BYTES_PER_TOKEN = 2

@@ -37,9 +37,10 @@ from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
 from agentos.llm.settings import base_url
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
-from agentos.llm.types import Attempted, Completion, Message, ModelName, Request
+from agentos.llm.types import Attempted, Completion, Message, Request
 from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
+from agentos.providers.model_name import ModelName
 from agentos.providers.provider import Provider
 from agentos.providers.registry import providers
 

@@ -12,7 +12,7 @@ from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
 from agentos.llm.errors import require_cli, require_sdk
-from agentos.llm.types import CODING_CLI, ModelName
+from agentos.providers.model_name import CODING_CLI, ModelName
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Models, Settings
 from agentos.workflows.registry import Workflow

@@ -121,8 +121,8 @@ def test_an_unset_variable_a_missing_sdk_and_a_broken_file_are_errors(designs: D
     unset = designs.command(*quick, env=live)
     unneeded = designs.command(*quick, env=offline)
     no_sdk = designs.command(*quick, env={**live, "UNSET_KEY": "nobodys", "PYTHONPATH": path})
-    (designs.project / "agentos.toml").write_text("[model]\n")
-    broken = designs.command(*quick, env=offline)
+    (designs.project / "agentos.toml").write_text("[model]\n[implementation]\ncoverage_target = 900\n")
+    broken = designs.command(*quick, env={**offline, "AGENTOS_CODER": "cli:nope"})
 
     assert (unset.code, unneeded.code, no_sdk.code, broken.code) == (1, 0, 1, 1)
     assert any("UNSET_KEY is not set" in each["text"] and each["fix"] for each in findings(unset, "error"))
@@ -130,5 +130,13 @@ def test_an_unset_variable_a_missing_sdk_and_a_broken_file_are_errors(designs: D
     (sdk,) = findings(no_sdk, "error")
     assert "The SDK for google is not installed" in sdk["text"]
     assert "pip install" in sdk["fix"]
-    (settings,) = findings(broken, "error")
-    assert "unknown section [model]. Did you mean 'models'?" in settings["text"]
+    wrong = findings(broken, "error")
+    assert [each["text"].partition(": ")[0] for each in wrong] == [
+        "agentos.toml, line 1",
+        "agentos.toml, line 3",
+        "AGENTOS_CODER",
+    ]
+    assert "unknown section [model]. Did you mean 'models'?" in wrong[0]["text"]
+    assert "coverage_target must be a whole number from 1 to 100, got 900" in wrong[1]["text"]
+    assert "Unknown coding CLI 'nope': use cli:claude or cli:claude:<model>." in wrong[2]["text"]
+    assert all(each["fix"] for each in wrong)

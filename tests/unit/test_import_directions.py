@@ -101,6 +101,7 @@ ROOMS = (
     "wire",
     "processes",
     "providers",
+    "setting_rules",
     "settings",
     "outputs",
     "records",

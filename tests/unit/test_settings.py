@@ -23,10 +23,13 @@ def test_without_a_file_and_variables_the_defaults_hold(tmp_path: Path) -> None:
 
 
 def test_the_environment_wins_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
-    write(tmp_path, '[models]\ndrafter = "a:file"\nreviewer = "b:file"\n[limits]\nparallel = 4\nmax_rounds = 2\n')
-    variables = {"AGENTOS_DRAFTER": "a:variable", "AGENTOS_LIMITS__PARALLEL": "6"}
+    write(
+        tmp_path,
+        '[models]\ndrafter = "google:file"\nreviewer = "openai:file"\n[limits]\nparallel = 4\nmax_rounds = 2\n',
+    )
+    variables = {"AGENTOS_DRAFTER": "google:variable", "AGENTOS_LIMITS__PARALLEL": "6"}
     settings = load_settings(tmp_path, variables)
-    assert (settings.models.drafter, settings.models.reviewer) == ("a:variable", "b:file")
+    assert (settings.models.drafter, settings.models.reviewer) == ("google:variable", "openai:file")
     assert (settings.limits.parallel, settings.limits.max_rounds) == (6, 2)
     assert settings.sources.issues == "docs/issues"
 
@@ -53,11 +56,17 @@ def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path:
     [
         ("[model]\n", "unknown section [model]. Did you mean 'models'?"),
         ("[models]\ndraftr = 'x'\n", "[models] has no setting 'draftr'. Did you mean 'drafter'?"),
-        ("[limits]\nparallel = 'many'\n", "limits.parallel must be a whole number, got 'many'"),
+        (
+            "[limits]\nparallel = 'many'\n",
+            "agentos.toml, line 2: limits.parallel must be a whole number from 1 to 10, got 'many'",
+        ),
         ("[limits]\nparallel = true\n", "limits.parallel must be a whole number"),
-        ("[limits]\nparallel = 0\n", "limits.parallel must be at least 1"),
-        ("[workstreams]\ncopy = 'x'\n", "workstreams.copy must be a list of strings"),
-        ("[review]\ngate = 'sometimes'\n", "review.gate is 'sometimes': use one of none, draft, verdict, all"),
+        ("[limits]\nparallel = 0\n", "limits.parallel must be a whole number from 1 to 10, got 0"),
+        ("[workstreams]\ncopy = 'x'\n", "workstreams.copy must be a list, each entry a path"),
+        (
+            "[review]\ngate = 'sometimes'\n",
+            "agentos.toml, line 2: review.gate must be one of none, draft, verdict, all, got 'sometimes'",
+        ),
         ("models = 3\n", "[models] must be a table"),
         ("[providers.google]\nkey = 'x'\n", "[providers.google] takes base_url"),
         ("providers = 3\n", "[providers] must be a table"),
@@ -74,7 +83,7 @@ def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, words: st
 
 
 def test_a_variable_that_is_no_number_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="AGENTOS_MAX_ROUNDS must be a whole number, got 'x'"):
+    with pytest.raises(UsageError, match="AGENTOS_MAX_ROUNDS must be a whole number from 1 to 100, got 'x'"):
         load_settings(tmp_path, {"AGENTOS_MAX_ROUNDS": "x"})
 
 
@@ -102,8 +111,8 @@ def test_what_was_chosen_stands_in_the_file_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
-    settings = load_settings(tmp_path, {"AGENTOS_DRAFTER": "a:variable"}, {"models.drafter": "a:flag"})
-    assert settings.models.drafter == "a:flag"
+    settings = load_settings(tmp_path, {"AGENTOS_DRAFTER": "google:variable"}, {"models.drafter": "google:flag"})
+    assert settings.models.drafter == "google:flag"
 
 
 def test_settings_thaw_as_they_were_frozen(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from agentos.events import Event, KeyCoolingDown
 from agentos.keys.credentials import Credential, CredentialSet, load_credentials
 from agentos.keys.faults import Credentials
 from agentos.keys.key_spec import KeySpec
-from agentos.llm.types import ModelName
+from agentos.providers.model_name import ModelName
 from agentos.providers.registry import default_model, providers
 from agentos.settings import Settings
 from agentos.workflows.registry import Workflow

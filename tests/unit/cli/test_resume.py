@@ -21,7 +21,12 @@ COMMANDS = {
     "pipeline": ["pipeline", "a", "b"],
     "ws run": ["ws", "run", "a", "b"],
 }
-VALUES = {"whole_number": "7", "count": "7", "seconds": "7.5", "dollars": "0.25", "time_span": "90m"}
+VALUES = {
+    **{"whole_number": "7", "count": "7", "seconds": "7.5", "dollars": "0.25", "time_span": "90m"},
+    **dict.fromkeys(("models.drafter", "models.reviewer", "models.coder"), "google:a word's"),
+    **{"limits.max_rounds": "7", "prices.unpriced": "2/12"},
+}
+"""By what makes a value of the text, or by the setting it sets."""
 
 
 def parsed(words: list[str]) -> argparse.Namespace:
@@ -40,7 +45,11 @@ def each_flag() -> Iterator[tuple[str, list[str]]]:
             if not option or option in ("-h", "--fresh", "--dry-run", "--graph", "--items"):
                 continue
             kind = getattr(action.type, "__name__", "")
-            value = action.choices[-1] if isinstance(action.choices, tuple) else VALUES.get(kind, "a word's")
+            value = (
+                action.choices[-1]
+                if isinstance(action.choices, tuple)
+                else VALUES.get(action.dest, VALUES.get(kind, "a word's"))
+            )
             yield name, [option] if action.nargs == 0 else [option, str(value)]
 
 
@@ -82,6 +91,6 @@ def test_a_budget_is_doubled_where_it_ended_the_run() -> None:
 
 
 def test_a_value_that_looks_like_an_option_or_a_place_stays_a_value() -> None:
-    given = parsed(["implement", "1", "--base=-x", "--drafter", "{ids} of"])
+    given = parsed(["implement", "1", "--record=-x", "--drafter", "google:{ids} of"])
     line = resume_line(resume.resume_template(given), ["1"])
     assert what_matters(parsed(shlex.split(line)[1:])) == what_matters(given)

@@ -9,8 +9,9 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.llm import pricing
-from agentos.llm.types import ModelName, add_usage
+from agentos.llm.types import add_usage
 from agentos.providers.evidence import Usage
+from agentos.providers.model_name import ModelName
 from agentos.providers.registry import default_models
 
 
