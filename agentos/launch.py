@@ -89,6 +89,8 @@ class RunRequest:
     """Keys to use instead of the user's own."""
     secrets: Sequence[str] = ()
     """What workers may know beside keys, and nobody may see."""
+    needed_models: Sequence[str] = ()
+    """Without one of these no item can be done."""
     preload_providers: Sequence[str] | None = None
     """Providers this run will call; None when only the graph knows."""
     hold_node: HoldNode = hold_nothing
@@ -336,7 +338,9 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         priority_of={item.id: item.priority for item in request.plan.items}.__getitem__,
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
-    return LeaseServer(broker, control, loop, emit, parallel=request.parallel)
+    return LeaseServer(
+        broker, control, loop, emit, parallel=request.parallel, needed_models=request.needed_models
+    )
 
 
 def _budget(request: RunRequest) -> Budget | None:

@@ -96,6 +96,10 @@ def key_sends_path() -> Path:
     return home_dir() / "keys" / "sends.log"
 
 
+def known_models_path() -> Path:
+    return home_dir() / "keys" / "models.json"
+
+
 def repl_history_path() -> Path:
     return home_dir() / "repl_history"
 

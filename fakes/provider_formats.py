@@ -65,7 +65,7 @@ class Format(Protocol):
     def rate_limited(self, seen: Seen, refusal: Refusal, scale: float) -> ErrorReply: ...
 
     def failure(self, kind: str, seen: Seen, retry_after_seconds: float | None) -> ErrorReply:
-        """A named failure: invalid_key, overloaded, no_credit, bad_request, server_error, zero_limit."""
+        """A named failure: invalid_key, overloaded, no_credit, no_model, bad_request, server_error, zero_limit."""
         ...
 
 
@@ -185,6 +185,9 @@ class GoogleFormat:
                     {},
                     self._error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.", []),
                 )
+            case "no_model":
+                message = f"models/{seen.model} is not found for API version v1beta"
+                return 404, {}, self._error(404, "NOT_FOUND", message, [])
             case "server_error":
                 return 500, {}, self._error(500, "INTERNAL", "An internal error has occurred.", [])
             case "zero_limit":
@@ -284,6 +287,9 @@ class OpenAIFormat:
             case "overloaded":
                 message = "The engine is currently overloaded, please try again later"
                 return 503, headers, self._error(message, "server_error", None)
+            case "no_model":
+                message = f"The model `{seen.model}` does not exist or you do not have access to it."
+                return 404, headers, self._error(message, "invalid_request_error", "model_not_found")
             case "server_error":
                 message = "The server had an error while processing your request."
                 return 500, headers, self._error(message, "server_error", None)
@@ -360,6 +366,8 @@ class AnthropicFormat:
                 return 400, headers, self._error("invalid_request_error", message)
             case "overloaded":
                 return 529, headers, self._error("overloaded_error", "Overloaded")
+            case "no_model":
+                return 404, headers, self._error("not_found_error", f"model: {seen.model}")
             case "server_error":
                 return 500, headers, self._error("api_error", "Internal server error")
             case _:

@@ -23,6 +23,7 @@ from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from fakes.provider_formats import FORMATS, Provider, Seen, as_event_stream, provider_of, shape_reply
 from fakes.quotas import Limits, Quota, Refusal
@@ -76,7 +77,7 @@ class Step:
     body: Any = None
     """For `status`: sent as it is when text or bytes, else as JSON."""
     fail: str = "server_error"
-    """For `fail`: invalid_key, overloaded, no_credit, bad_request, server_error, zero_limit."""
+    """For `fail`: invalid_key, overloaded, no_credit, no_model, bad_request, server_error, zero_limit."""
     retry_after_seconds: float | None = None
     text: str | None = None
     """For `ok`: this answer in place of the usual one."""
@@ -111,6 +112,10 @@ class Config:
     latency_seconds: float = 0.0
     reply: str | ReplyFunction = "echo"
     """`echo` answers with the prompt; any other text is the answer; a function decides by the request."""
+    models: Sequence[str] | None = None
+    """Those it has; None for any."""
+    lists_models: bool = True
+    """Whether it can be asked for a model without calling it; many gateways cannot."""
     script: Mapping[str, Sequence[Step]] = field(default_factory=dict)
     """Steps by key name; `*` for any key. `prompt:TEXT` goes before both, for prompts that contain the text."""
 
@@ -155,6 +160,8 @@ class Desk:
         for name, steps in config.script.items():
             self._script[name].extend(steps)
         self.requests: deque[Seen] = deque(maxlen=20_000)
+        self.lookups: list[str] = []
+        """Models that were asked for without being called."""
         self.ports_seen: set[int] = set()
         """Client ports, one a connection: tells whether a client keeps its connections."""
         self._hits: Counter[str] = Counter()
@@ -192,6 +199,8 @@ class Desk:
         path = request.path.partition("?")[0]
         if path.startswith("/_"):
             return self._answer_control(request.method, path, request.body)
+        if request.method == "GET" and "/models/" in path and self.config.lists_models:
+            return self._answer_lookup(unquote(path.rpartition("/")[2]))
         provider = provider_of(path)
         if provider is None or request.method != "POST":
             return Answer(_response(404, {}, {"error": {"message": f"no such endpoint: {path}"}}))
@@ -200,6 +209,11 @@ class Desk:
         except ValueError:
             return Answer(_response(400, {}, {"error": {"message": "the body is not JSON"}}))
         return self._answer_call(provider, path, request.headers, body)
+
+    def _answer_lookup(self, model: str) -> Answer:
+        self.lookups.append(model)
+        is_there = self.config.models is None or model in self.config.models
+        return Answer(_response(200, {}, {"id": model}) if is_there else _response(404, {}, {"error": {"code": 404}}))
 
     def _answer_control(self, method: str, path: str, body: bytes) -> Answer:
         match method, path:
@@ -238,6 +252,8 @@ class Desk:
         is_known = key.is_valid if key else self.config.accepts_unknown_keys
         if not is_known:
             return self._fail(seen, "invalid_key", None)
+        if self.config.models is not None and seen.model not in self.config.models:
+            return self._fail(seen, "no_model", None)
         return self._serve(seen, group=key.group if key else seen.key_name, step=step, now=now)
 
     def _serve(self, seen: Seen, *, group: str, step: Step | None, now: float) -> Answer:

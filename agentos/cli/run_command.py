@@ -19,8 +19,9 @@ from agentos.engine.plan import Item, Plan, make_plan
 from agentos.environment import environment
 from agentos.errors import ExitCode, NoUsableKeyError, UsageError
 from agentos.events import Listener
+from agentos.providers.registry import providers
 from agentos.settings import Settings
-from agentos.text.words import counted
+from agentos.text.words import counted, one_line
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow
 from agentos.workflows.still_done import still_done
@@ -183,6 +184,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     if isinstance(ahead.problem, NoUsableKeyError):
         raise ahead.problem  # There are keys, and each is known to be rejected: items would only fail one by one.
     _check_prices(work, request)
+    _check_models(work, request)
     request = replace(
         request,
         parallel=work.parallel,
@@ -216,8 +218,39 @@ def _check_prices(work: Work, request: RunRequest) -> None:
         raise UsageError(price_missing(missing[0]))
 
 
+def _check_models(work: Work, request: RunRequest) -> None:
+    """Raises UsageError for a model that its provider does not have: every item would fail over it."""
+    called = [model for model in _models_of(work, request) if model.partition(":")[0] in providers()]
+    if not called:
+        return
+    from agentos.keys.credentials import load_credentials  # noqa: PLC0415  Only models of providers need all this.
+    from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls  # noqa: PLC0415
+    from agentos.llm.model_lookup import missing_models  # noqa: PLC0415
+    from agentos.llm.settings import use_base_urls  # noqa: PLC0415
+
+    credentials = load_credentials(environ=request.environment)
+    urls = request.settings.provider_urls
+    refuse_unconfirmed(unconfirmed_urls(urls, request.environment), {spec.provider for spec in credentials.specs})
+    use_base_urls(urls)
+    for model, words in missing_models(called, credentials.credentials).items():
+        roles = [role for role in work.workflow.models if getattr(request.settings.models, role) == model]
+        raise UsageError(unknown_model(model, roles, words))
+
+
 def _models_of(work: Work, request: RunRequest) -> list[str]:
     return list(dict.fromkeys(getattr(request.settings.models, role) for role in work.workflow.models))
+
+
+def unknown_model(model: str, roles: Sequence[str], words: str) -> str:
+    """What to say of a model that its provider refuses, and where its name may come from."""
+    from agentos.llm.model_names import misspelling_words  # noqa: PLC0415  Loads the list of prices.
+
+    said = f' It says: "{one_line(words, 200).rstrip(".")}".' if words else ""
+    flags = ", ".join(f"--{role}" for role in roles)
+    settings = ", ".join(f"models.{role}" for role in roles)
+    hint = misspelling_words(model).partition(". ")[2]
+    correct = f"Correct {flags}, or {settings} in agentos.toml." if roles else "Correct its name."
+    return " ".join(filter(None, [f"{model.partition(':')[0]} has no model {model}.{said}", hint, correct]))
 
 
 def say_nothing_to_do(work: Work) -> int:

@@ -6,6 +6,7 @@ Also where the keys' state acts on the run: fewer usable keys, fewer items at on
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from agentos.errors import ExitCode
 from agentos.events import Listener, ParallelismChanged, Warned
 from agentos.keys.broker import KeyBroker
 from agentos.keys.leases import LeaseAsk, LeaseRefused, LeaseRequest, LeaseReturn
+from agentos.keys.refusals import no_such_model
 from agentos.providers.evidence import Succeeded
 
 _FEWEST_SLOTS = 2
@@ -60,7 +62,18 @@ def _refuse_nonsense(message: LeaseRequest) -> None:
 class LeaseServer:
     """All calls come from the loop."""
 
-    def __init__(self, broker: KeyBroker, control: RunControl, loop: Loop, emit: Listener, *, parallel: int) -> None:
+    def __init__(
+        self,
+        broker: KeyBroker,
+        control: RunControl,
+        loop: Loop,
+        emit: Listener,
+        *,
+        parallel: int,
+        needed_models: Collection[str] = (),
+    ) -> None:
+        """`needed_models`, as `provider:model`: without one of them no item can be done."""
+        self._needed = {tuple(model.split(":", 1)) for model in needed_models}
         self._broker = broker
         self._control = control
         self._loop = loop
@@ -82,6 +95,8 @@ class LeaseServer:
             self._count_usage(item_id, message)
             self._follow_keys(has_success=isinstance(message.evidence, Succeeded))
         self._answer()
+        if self._needed:
+            self._stop_for_want_of_a_model()
 
     def worker_gone(self, item_id: str) -> ItemUsage:
         """Its leases serve others from now on. Returns what the item has consumed."""
@@ -127,6 +142,14 @@ class LeaseServer:
             exit_code = ExitCode(refusal.exit_code)
             self._emit(Warned(text=refusal.message))
             self._control.request_stop(_STOPS[exit_code], exit_code=exit_code)
+
+    def _stop_for_want_of_a_model(self) -> None:
+        """One item has found out what all others would."""
+        for provider, model in self._broker.absent_models() & self._needed:
+            if not self._is_stopping:
+                self._is_stopping = True
+                self._emit(Warned(text=no_such_model(provider, model)))
+                self._control.request_stop("a model is missing", exit_code=ExitCode.ITEM_FAILED)
 
     def _follow_keys(self, *, has_success: bool) -> None:
         """Fewer than two usable keys: one item at a time. They are back: one more with each call that goes well."""

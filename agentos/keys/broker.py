@@ -19,6 +19,7 @@ from agentos.errors import AgentosError, NoOtherKeyError, UsageError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, Warned
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import CredentialSet
+from agentos.keys.found_models import FoundModels
 from agentos.keys.key_file import CHECK_SECONDS, KeyFile
 from agentos.keys.leases import (
     Ask,
@@ -83,6 +84,7 @@ class _Call:
 class _Held:
     owner: str
     key_name: str
+    lane: LaneId
 
 
 class KeyBroker:
@@ -130,6 +132,7 @@ class KeyBroker:
         self._watched: Counter[LaneId] = Counter()
         self._lanes: dict[LaneId, None] = {}
         self._hopeless: set[LaneId] = set()
+        self._found = FoundModels()
         self._notices = WaitingNotices(emit)
         self._file_checked_at = clock()
         self._saved_calls: dict[str, int] = {}
@@ -240,6 +243,10 @@ class KeyBroker:
         """Whether any model has been asked for: keys matter to this run."""
         return bool(self._lanes)
 
+    def absent_models(self) -> set[LaneId]:
+        """Models that were called and that no account has, as far as calls have told."""
+        return self._found.absent
+
     def usable_slots(self) -> int:
         """How many calls the keys can carry at once, for the scarcest of the models asked for."""
         now = self._clock()
@@ -273,6 +280,7 @@ class KeyBroker:
         held = self._held.pop(fence)
         now = self._clock()
         self._pool.release(now, held.key_name, fence, evidence)
+        self._found.note(held.lane, evidence)
         if self._budget is not None:
             self._settle(self._budget, fence, evidence)
             self._tell_of_spending(self._budget)
@@ -323,7 +331,7 @@ class KeyBroker:
 
     def _grant(self, grant: Grant) -> Delivery:
         call = self._queued.pop(grant.ticket)
-        self._held[grant.fence] = _Held(call.owner, grant.key_name)
+        self._held[grant.fence] = _Held(call.owner, grant.key_name, call.lane)
         if self._budget is not None:
             self._budget.reserve(grant.fence, call.estimated_usd)
         self._notices.serve()
@@ -387,6 +395,7 @@ class KeyBroker:
         return refused
 
     def _refuse_route(self, route: Route, error: Callable[[Ask], AgentosError]) -> list[Delivery]:
+        self._found.asked_all(route[:2], route[2])
         calls = [call for call in self._queued.values() if call.route == route]
         self._remove(lambda call: call.route == route)
         return [_refusal(call, error(call.ask)) for call in calls]

@@ -58,6 +58,14 @@ def price_missing(model: str) -> str:
     )
 
 
+def no_such_model(provider: str, model: str) -> str:
+    """Why a run ends whose items all need this model."""
+    return (
+        f"{provider} has no model {provider}:{model}, which every item needs: the run ends here, and what was not "
+        "done stays to be done. Correct the model's name, and run the command again."
+    )
+
+
 def no_patience(ask: Ask, now: float, until: float, patience: Patience) -> QuotaGoneError:
     opens = local_second(datetime.fromtimestamp(until, UTC))
     return QuotaGoneError(

@@ -57,6 +57,16 @@ class Checked:
         return asdict(self)
 
 
+def refusal_of(credential: Credential, model: str) -> tuple[int | None, str]:
+    """The status and the words with which a call of the model is refused; none when it is not. Remembers nothing."""
+    attempted = _call(credential, ModelName.parse(model))
+    match attempted.evidence:
+        case RequestFailed(status=status) | NotServed(status=status):
+            return status, _refusal(attempted).replace(credential.secret, "[key]")
+        case _:
+            return None, ""
+
+
 def check_keys(credentials: CredentialSet, models: Sequence[str] = ()) -> list[Checked]:
     """One call with each key, a few at once. What is learned is remembered. `models` replace the cheap ones."""
     chosen = _models(models)

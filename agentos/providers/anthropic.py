@@ -17,7 +17,7 @@ from agentos.providers.evidence import (
     Rejected,
     RequestFailed,
 )
-from agentos.providers.provider import Provider, SampleReply
+from agentos.providers.provider import ModelLookup, Provider, SampleReply
 from agentos.providers.replies import OVERLOAD_CODES, ErrorReply, by_status, limits_by_name, rfc3339_time
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ PROVIDER = Provider(
     check_model="claude-haiku-4-5",
     quota_owner="Anthropic workspace",
     tpm_counts="input_tokens",
+    model_lookup=ModelLookup(
+        "https://api.anthropic.com",
+        "/v1/models/{model}",
+        {"x-api-key": "{key}", "anthropic-version": "2023-06-01"},
+    ),
     connect=connect,
     build_model=build_model,
     read_error=read_error,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentos.providers.evidence import Evidence, LearnedLimit, NotServed, QuotaSpent, RateLimited, Rejected
-from agentos.providers.provider import Provider, SampleReply
+from agentos.providers.provider import ModelLookup, Provider, SampleReply
 from agentos.providers.replies import DAY_SECONDS, MINUTE_SECONDS, ErrorReply, by_status, identifier, whole_number
 
 if TYPE_CHECKING:
@@ -175,6 +175,9 @@ PROVIDER = Provider(
     tpm_counts="input_tokens",
     day_zone="America/Los_Angeles",
     day_offset_hours=-8,
+    model_lookup=ModelLookup(
+        "https://generativelanguage.googleapis.com", "/v1beta/models/{model}", {"x-goog-api-key": "{key}"}
+    ),
     connect=connect,
     build_model=build_model,
     read_error=read_error,

@@ -16,7 +16,7 @@ from agentos.providers.evidence import (
     Rejected,
     RequestFailed,
 )
-from agentos.providers.provider import Provider, SampleReply
+from agentos.providers.provider import ModelLookup, Provider, SampleReply
 from agentos.providers.replies import (
     OVERLOAD_CODES,
     ErrorReply,
@@ -178,6 +178,7 @@ PROVIDER = Provider(
     default_model="gpt-5.1",
     check_model="gpt-4.1-nano",
     quota_owner="OpenAI organisation",
+    model_lookup=ModelLookup("https://api.openai.com/v1", "/models/{model}", {"authorization": "Bearer {key}"}),
     connect=connect,
     build_model=build_model,
     read_error=read_error,

@@ -33,6 +33,18 @@ class SampleReply:
         return {**self.headers, "content-type": content_type}, text.encode()
 
 
+@dataclass(frozen=True, slots=True)
+class ModelLookup:
+    """How to ask a provider whether it has a model, without calling the model."""
+
+    base_url: str
+    """Where, unless the user names another address."""
+    path: str
+    """With `{model}` in it."""
+    headers: Mapping[str, str]
+    """With `{key}` in one of them."""
+
+
 def tells_no_limits(headers: Mapping[str, str], now: float | None) -> tuple[LearnedLimit, ...]:
     return ()
 
@@ -79,6 +91,9 @@ class Provider:
     """Where the midnight is at which a daily quota is whole again."""
     day_offset_hours: int = 0
     """The zone's standard time, for machines without a time zone database."""
+
+    model_lookup: ModelLookup | None = None
+    """None where there is no such question: a wrong name is then told by the first call."""
 
     connect: Callable[[str, str | None, httpx2.AsyncClient], Any]
     """(placeholder key, base URL, HTTP client) to the SDK's client. Imports the SDK; opens no connection."""

@@ -36,10 +36,12 @@ def request_for(
     `credentials` are keys to use instead of the user's own. Raises NoUsableKeyError for a model that has no key.
     """
     called: list[str] | None = None
+    needed: list[str] = []
     if workflow.models:
         keys = load_credentials(environ=environ) if credentials is None else credentials
         settings = replace(settings, models=checked_models(settings.models, workflow.models, keys, environ))
-        called = [getattr(settings.models, role).partition(":")[0] for role in workflow.models]
+        needed = [getattr(settings.models, role) for role in workflow.models]
+        called = [model.partition(":")[0] for model in needed]
     return RunRequest(
         plan=plan,
         workflow=workflow.name,
@@ -51,6 +53,7 @@ def request_for(
         environment=_environment(workflow, environ),
         still_done=still_done(workflow.name, project_dir, settings),
         preload_providers=called,
+        needed_models=needed,
         credentials=credentials,
     )
 

@@ -6,7 +6,9 @@ import json
 import os
 
 from backlog import OFFLINE, Author, Backlog, serving
-from harness import Finished
+from harness import Finished, of_type
+
+from fakes.provider_server import Step
 
 MODEL = "google:gemini-2.5-flash"
 LIVE = ("--drafter", MODEL, "--reviewer", MODEL)
@@ -129,6 +131,46 @@ def test_the_expected_cost_comes_from_past_runs_with_the_same_models(backlog: Ba
     assert f"Models: {MODEL}. Keys: k1, k2. Expected cost: less than $0.01, from 1 past item." in after.lines
     assert (found["models"], found["keys"], found["past_items"]) == ([MODEL], ["k1", "k2"], 1)
     assert 0 < found["expected_cost_usd"] < 0.01
+
+
+def test_a_model_that_the_provider_does_not_have_is_found_before_the_start(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2, 3)
+    wrong = "google:gemini-2.5-flsh"
+    with serving(Author(), models=[MODEL.partition(":")[2]]) as server:
+        backlog.use_keys(1, server)
+        refusal = backlog.lld("--all", "--parallel", "3", "--drafter", wrong, "--reviewer", MODEL)
+        assert (refusal.code, refusal.stdout) == (2, ""), refusal.stdout
+        assert started_nothing(backlog)
+        asked = len(server.desk.lookups)
+        previews = [backlog.lld("--all", "--dry-run", "--drafter", model) for model in (wrong, MODEL)]
+        assert [done.code for done in previews] == [0, 0]
+        assert len(server.desk.lookups) == asked, "a dry run asks nobody"
+        runs = [backlog.lld(item, *LIVE) for item in "12"]
+        assert [done.code for done in runs] == [0, 0], runs[0].stderr
+        assert len(server.desk.lookups) == asked + 1, "what was answered is remembered"
+
+    (line,) = refusal.stderr.splitlines()
+    assert f'google has no model {wrong}. It says: "models/gemini-2.5-flsh is not found' in line
+    assert f"Did you mean {MODEL}? Correct --drafter, or models.drafter in agentos.toml." in line
+
+
+def test_where_only_a_call_tells_the_first_item_finds_out_for_all(backlog: Backlog) -> None:
+    """A provider that lists the model and does not serve it."""
+    backlog.add_issues(1, 2, 3, 4)
+    with serving(Author()) as server:
+        backlog.use_keys(1, server)
+        server.script("*", Step(kind="fail", fail="no_model", times=-1))
+        done = backlog.lld("--all", *LIVE)
+        hits = server.hits("k1")
+    with serving(Author()) as server:
+        backlog.use_keys(1, server)
+        again = backlog.lld("--all", *LIVE)
+
+    assert done.code == 1, done.stdout
+    assert done.stdout.count(f"google has no model {MODEL}, which every item needs") == 1
+    assert (hits, len(of_type(backlog.records(), "item_started"))) == (1, 5)
+    assert "3 items left: LLD-2, LLD-3, LLD-4" in done.stdout
+    assert again.code == 0, again.stdout
 
 
 def test_keys_that_were_all_rejected_serve_nobody(backlog: Backlog) -> None:
