@@ -166,6 +166,8 @@ class StopRequested:
 
     reason: str
     at_once: bool = False
+    has_workers: bool = True
+    """Somebody is at work, and will be waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

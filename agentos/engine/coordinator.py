@@ -172,7 +172,10 @@ class Coordinator:
     def _stop(self, reason: str, *, at_once: bool, exit_code: ExitCode = ExitCode.INTERRUPTED) -> None:
         if self._is_over or not self._stopping.request(exit_code, at_once=at_once):
             return
-        self._emit(StopRequested(reason=reason, at_once=at_once))
+        if not self.has_begun:
+            # What was to be done is on record, and how to do it: the graph may take long to load.
+            self._begin_run()
+        self._emit(StopRequested(reason=reason, at_once=at_once, has_workers=bool(self._running)))
         self._keys.run_stops()
         for item_id in self._standby:
             self._backend.kill(item_id)
@@ -252,16 +255,21 @@ class Coordinator:
             if wrong:
                 self.load_failed(LoadFailure(message=wrong))
                 return
-            self.has_begun = True
-            self._begin()
-            if notice:
-                self._emit(Warned(text=notice))
-            self._perform(self._schedule.begin())
+            self._begin_run(notice)
             self._places.begin()
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         self._perform(waiting)
 
+    def _begin_run(self, notice: str = "") -> None:
+        self.has_begun = True
+        self._begin()
+        if notice:
+            self._emit(Warned(text=notice))
+        self._perform(self._schedule.begin())
+
     def load_failed(self, failure: LoadFailure) -> None:
+        if self.is_stopping:
+            return
         if self.has_begun:
             self.fault(f"the graph no longer loads: {failure.message}")
             return

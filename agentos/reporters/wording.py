@@ -42,7 +42,8 @@ LabelOf = Callable[[str], str]
 """From an item's id to what people see in brackets: `42` to `LLD-42`."""
 
 COORDINATOR = prefix_of("COORDINATOR")
-_SHUTTING_DOWN = f"{COORDINATOR} Shutting down... waiting for workers to checkpoint"
+_SHUTTING_DOWN = f"{COORDINATOR} Shutting down..."
+_NO_WORKERS = "no item was under way"
 _EXHAUSTED = f"{COORDINATOR} Credential pool exhausted. Pausing all workflows..."
 
 
@@ -110,8 +111,10 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
         case PoolExhausted():
             # Nobody waits for a key that will never come; all others do.
             return [f"{_EXHAUSTED} {_next_opening(event) if event.kind == 'limited' else _busy(event)}"]
-        case StopRequested(at_once=at_once):
-            return [f"{COORDINATOR} Stopping at once" if at_once else _SHUTTING_DOWN]
+        case StopRequested(at_once=True):
+            return [f"{COORDINATOR} Stopping at once"]
+        case StopRequested(has_workers=has_workers):
+            return [f"{_SHUTTING_DOWN} {'waiting for workers to checkpoint' if has_workers else _NO_WORKERS}"]
         case _:
             return [f"{COORDINATOR} {_run_text(event)}"]
 
