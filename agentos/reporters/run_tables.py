@@ -17,7 +17,7 @@ from agentos.text.words import counted, duration, one_line
 
 _RUN_HEADINGS = ("RUN", "STATE", "ENDED", "WORKFLOW", "STARTED", "TIME", "RESULT", "PROJECT")
 # What a narrow window does without, the first one first.
-_EXPENDABLE = ("PROJECT", "TIME", "STARTED", "WORKFLOW", "RESULT")
+_EXPENDABLE = ("PROJECT", "TIME", "STARTED", "WORKFLOW", "RESULT", "ENDED", "STATE")
 _ITEM_HEADINGS = ("ITEM", "OUTCOME", "TIME", "", "REASON")
 
 
@@ -29,13 +29,16 @@ def list_lines(runs: Sequence[Run], columns: int) -> list[str]:
 def show_lines(run: Run, summary: RunSummary, columns: int) -> list[str]:
     """One run in words no wider than the window: what it is, its items, how it went."""
     heading = [
-        f"Run {run.run_id}: {run.state}",
         f"{one_line(run.workflow) or 'nothing'} in {one_line(run.project_dir)}, started {_local_time(run.started)}",
         standing(run.counts, run.total),
     ]
-    table = [*heading, *_item_table(summary)]
-    # How it went has paths and commands to copy: a terminal may wrap those, nothing cuts them.
-    return [*(cut(line, columns) for line in table), *summary_lines(summary, run.run_dir)]
+    # Ids, paths and commands are there to copy: a terminal may wrap those, nothing cuts them.
+    return [
+        f"Run {run.run_id}: {run.state}",
+        *(cut(line, columns) for line in heading),
+        *_item_table(summary, columns),
+        *summary_lines(summary, run.run_dir),
+    ]
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -51,11 +54,11 @@ def _run_row(run: Run) -> tuple[str, ...]:
     )
 
 
-def _item_table(summary: RunSummary) -> list[str]:
+def _item_table(summary: RunSummary, columns: int) -> list[str]:
     if not summary.items:
         return []
     label_of = labels_with(summary.label_prefix)
-    return table_lines([_ITEM_HEADINGS, *(_item_row(item, label_of) for item in summary.items)])
+    return table_lines([_ITEM_HEADINGS, *(_item_row(item, label_of) for item in summary.items)], columns)
 
 
 def _item_row(item: ItemSummary, label_of: LabelOf) -> tuple[str, ...]:

@@ -52,22 +52,24 @@ def test_a_narrow_window_loses_what_matters_least_first() -> None:
 
     def headings(columns: int) -> list[str]:
         lines = ws_tables.list_lines(shown, columns)
-        assert max(map(len, lines)) <= columns
+        assert len(lines[0]) <= columns
+        assert lines[1].startswith("a-long-name-of-a-workstream")
         return lines[0].split()
 
     assert headings(150)[2] == "BRANCH"
     assert "BRANCH" not in headings(90)
     assert headings(60)[:3] == ["SLUG", "STATE", "AHEAD"]
     assert headings(36) == ["SLUG", "STATE"]
-    assert ws_tables.list_lines(shown, 22)[1] == "a-long-name-o…  paused"
+    assert ws_tables.list_lines(shown, 22)[1] == "a-long-name-of-a-workstream"
 
 
 @pytest.mark.parametrize("columns", range(1, 200, 7))
-def test_no_line_is_wider_than_the_window(columns: int) -> None:
+def test_no_line_is_wider_than_the_window_but_a_slug_to_copy(columns: int) -> None:
     overviews = [overview("a", Running("r", OWNER), ahead=1, size_bytes=10**7), overview("b" * 60, Failed("why"))]
     rows = ws_tables.dashboard_rows(overviews, {"a": "n" * 50})
     lines = table_lines(rows, columns, expendable=ws_tables.DASHBOARD_EXPENDABLE)
-    assert all(len(line) <= columns for line in [*lines, *ws_tables.list_lines(overviews, columns)])
+    shown = [*lines, *ws_tables.list_lines(overviews, columns)]
+    assert all(len(line) <= columns or line in ("SLUG", "a", "b" * 60) for line in shown)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,11 @@ def test_the_last_column_is_cut_before_an_expendable_one_goes_and_names_go_last(
 
 
 @pytest.mark.parametrize("columns", range(1, 60))
-def test_no_line_is_wider_than_the_window(columns: int) -> None:
-    assert all(len(line) <= columns for line in table_lines(ROWS, columns, expendable=("SIZE", "NOTE")))
+def test_no_line_is_wider_than_the_window_unless_it_is_a_name_to_copy(columns: int) -> None:
+    lines = table_lines(ROWS, columns, expendable=("SIZE", "NOTE"))
+    assert all(len(line) <= columns or line == name for line, (name, *_) in zip(lines, ROWS, strict=True))
+    assert all(line.startswith(name) for line, (name, *_) in zip(lines, ROWS, strict=True))
+    assert all(len(row[0]) <= max(columns, 12) for row in narrowed(ROWS, columns, ("SIZE", "NOTE")))
 
 
 def test_what_is_cut_shows_it() -> None:
