@@ -29,7 +29,7 @@ from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan, item_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
-from agentos.errors import AgentosError, ExitCode, UsageError
+from agentos.errors import ExitCode, UsageError
 from agentos.events import Listener, PreflightDone, Stamped, Warned
 from agentos.files import remove_all, remove_empty
 from agentos.keys.broker import KeyBroker
@@ -290,7 +290,9 @@ def _records_kept() -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # Of no folder: the command says what to do.
-        raise AgentosError(
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # The folder is right, and the disk full: the command says so.
+        raise UsageError(
             f"Cannot keep records in {error.filename}: {error.strerror}. Set AGENTOS_HOME to a writable folder."
         ) from None
 
@@ -338,9 +340,7 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         priority_of={item.id: item.priority for item in request.plan.items}.__getitem__,
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
-    return LeaseServer(
-        broker, control, loop, emit, parallel=request.parallel, needed_models=request.needed_models
-    )
+    return LeaseServer(broker, control, loop, emit, parallel=request.parallel, needed_models=request.needed_models)
 
 
 def _budget(request: RunRequest) -> Budget | None:

@@ -166,9 +166,25 @@ def _about_the_machine(error: OSError) -> tuple[str, int]:
         return f"cannot write{where}: {error.strerror}", ExitCode.ITEM_FAILED
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "too few open files are allowed. Raise the limit (ulimit -n 1024) and try again", ExitCode.USAGE
+    if _is_about_home(error):
+        fix = "Correct its permissions, or set AGENTOS_HOME to a folder you can write to"
+        return f"cannot use {error.filename}: {error.strerror}. {fix}", ExitCode.USAGE
     if error.errno == errno.ENOENT and not _is_somewhere():
         return "the current folder no longer exists. Change to another one and try again", ExitCode.USAGE
     return "", 0
+
+
+def _is_about_home(error: OSError) -> bool:
+    """Whether AGENTOS_HOME may not be written to, or is no folder and cannot become one."""
+    import errno
+    from pathlib import Path
+
+    from agentos.paths import home_dir
+
+    home, path = home_dir(), error.filename
+    if not isinstance(path, str) or not (Path(path).is_relative_to(home) or home.is_relative_to(path)):
+        return False
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) or not home.is_dir()
 
 
 def _is_somewhere() -> bool:

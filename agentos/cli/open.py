@@ -41,11 +41,17 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(project_dir)
     workflow, item_id = find_item(arguments.item, project_dir, settings)
     path = _path(project_dir, settings, workflow, item_id, wants_issue=arguments.issue)
-    editor = _editor()
-    if arguments.path or not editor or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if arguments.path or not (sys.stdin.isatty() and sys.stdout.isatty()):
         say(str(path))
         return ExitCode.OK
+    editor = _editor()
+    if not editor:
+        say(str(path))
+        say("To open it, set EDITOR to your editor: export EDITOR=nano", to_stderr=True)
+        return ExitCode.OK
     done = subprocess.run([*editor, str(path)], check=False)
+    if done.returncode != 0:
+        say(f"{editor[0]} ended with {done.returncode}; the document is {path}", to_stderr=True)
     return ExitCode.OK if done.returncode == 0 else ExitCode.ITEM_FAILED
 
 
@@ -61,7 +67,19 @@ def _path(project_dir: Path, settings: Settings, workflow: Workflow, item_id: st
 
 
 def _editor() -> list[str]:
-    """The words of the user's editor; none when they named none that is there."""
-    chosen = next((value for name in _EDITORS if (value := environment().get(name, "").strip())), "")
-    words = shlex.split(chosen)
-    return words if words and shutil.which(words[0]) else []
+    """The words of the user's editor; none when they named none. Raises UsageError for one that is not there."""
+    for name in _EDITORS:
+        if chosen := environment().get(name, "").strip():
+            try:
+                words = shlex.split(chosen)
+            except ValueError as error:
+                raise UsageError(
+                    f"{name} is {chosen!r}: {error}. Correct it, or print the path with --path."
+                ) from None
+            if shutil.which(words[0]) is None:
+                raise UsageError(
+                    f"{name} is {chosen!r}, and there is no program {words[0]!r} on PATH. "
+                    f"Set {name} to one that is there, or print the path with --path."
+                )
+            return words
+    return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from agentos.cli.run_command import Work
 from agentos.engine.graph_spec import resolve_graph
 from agentos.engine.plan import Item, select
 from agentos.errors import UsageError
+from agentos.records.results import users_spans
 from agentos.settings import load_settings
 from agentos.workflows.registry import Workflow
 
@@ -145,6 +147,25 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise UsageError("--ordered is about --output: give a file, or - for standard output.")
     if arguments.output == "-" and arguments.json:
         raise UsageError("--json and --output - both want standard output. Give --output a file.")
+    if arguments.output and arguments.output != "-":
+        _check_results_file(arguments.output)
+
+
+def _check_results_file(given: str) -> None:
+    """Raises UsageError for a file that results could not be written to, before anything is paid for."""
+    path, folder = Path(given), Path(given).parent
+    try:
+        if not folder.is_dir():
+            raise UsageError(
+                f"--output {given!r}: there is no folder {str(folder)!r}. Make it, or name another file."
+            )
+        if path.exists() and not path.is_file():
+            raise UsageError(f"--output {given!r}: not a regular file. Name a file, or - for standard output.")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--output {given!r}: {error}.") from None
+    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.R_OK | os.W_OK)):
+        raise UsageError(f"--output {given!r}: it cannot be written here. Name a file in a folder of yours.")
+    users_spans(path)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -209,6 +209,8 @@ def _read(path: Path) -> str | None:
         return None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not UTF-8 text: save it as UTF-8") from None
+    except NotADirectoryError:
+        raise UsageError(f"{path.parent} is not a folder. Set AGENTOS_HOME to a folder you can write to.") from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
         raise UsageError(f"{path}: cannot be read ({reason}): `{Hint.MAKE_PRIVATE.line(path=path)}`") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -211,3 +212,47 @@ def test_a_machine_that_gives_too_little_is_said_in_one_line(sandbox: Sandbox) -
     gone = f"mkdir gone; cd gone; rmdir ../gone; exec agentos {shlex.join(sandbox.arguments())}"
     message = refused(sandbox, sandbox.start_command("-c", gone, program=Path("/bin/sh")).wait())
     assert "the current folder no longer exists" in message
+
+
+def test_a_home_that_cannot_be_written_is_said_in_one_line(sandbox: Sandbox) -> None:
+    """Files in place of folders: permissions do not bind everybody."""
+    sandbox.write_items({"id": "a"})
+    a_file = sandbox.root / "file"
+    a_file.touch()
+    (sandbox.root / "home-2").mkdir()
+    (sandbox.root / "home-2" / "logs").touch()
+    subprocess.run(["git", "init", "-q"], cwd=sandbox.project, check=True)
+    for home in (a_file, a_file / "below", sandbox.root / "home-2"):
+        env = {"AGENTOS_HOME": str(home), "A_KEY": "x" * 30}
+        commands = [
+            sandbox.arguments(),
+            ["ws", "list"],
+            ["keys", "add", "a", "--provider", "google", "--env", "A_KEY"],
+        ]
+        for words in commands if home.name != "home-2" else commands[:1]:
+            done = sandbox.command(*words, env=env)
+            assert (done.code, done.stdout) == (2, ""), done.stderr
+            (line,) = done.stderr.splitlines()
+            assert str(a_file if "file" in str(home) else home) in line
+            assert "Set AGENTOS_HOME to a" in line or "set AGENTOS_HOME to a" in line
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry-run"])
+def test_a_results_file_that_cannot_be_written_is_refused_before_the_start(
+    sandbox: Sandbox, more: tuple[str, ...]
+) -> None:
+    sandbox.write_items({"id": "a"})
+    text = sandbox.root / "notes.txt"
+    text.write_text("mine\n")
+    folder = sandbox.root / "new"
+    for output, words in {
+        str(folder / "out.jsonl"): f"there is no folder {str(folder)!r}",
+        str(sandbox.project): "not a regular file",
+        "/dev/null": "not a regular file",
+        str(text / "out.jsonl"): f"there is no folder {str(text)!r}",
+        str(text): "has something else than results in it",
+    }.items():
+        message = refused(sandbox, sandbox.run("--output", output, *more))
+        assert f"--output {output!r}" in message
+        assert words in message
+    assert (folder.exists(), text.read_text()) == (False, "mine\n")

@@ -90,6 +90,15 @@ def test_open_starts_the_editor_at_a_terminal_and_prints_the_path_elsewhere(desi
     assert designed.command("open", "1", "--issue").lines == [str(issue)]
     assert designed.command("open", "2").lines == [str(designed.project / "docs/issues/002-feature.md")]
     assert designed.command("open", "3").code == 2
+    for name, value, words in (
+        ("VISUAL", "no-such-editor -w", "VISUAL is 'no-such-editor -w', and there is no program 'no-such-editor' on"),
+        ("EDITOR", "vi 'x", 'EDITOR is "vi \'x": No closing quotation'),
+        ("EDITOR", "", "To open it, set EDITOR to your editor"),
+        ("EDITOR", "false", f"false ended with 1; the document is {path}"),
+    ):
+        with Terminal(designed, "open", "1", columns=500, env={"VISUAL": "", "EDITOR": "", name: value}) as terminal:
+            terminal.wait()
+            assert words in terminal.text()
     with Terminal(designed, "open", "LLD-1", columns=500, env={"VISUAL": str(editor)}) as terminal:
         assert terminal.wait() == 0
         assert f"edits {path}" in terminal.text()

@@ -51,6 +51,12 @@ def test_runs_are_listed_newest_first_with_how_they_stand(sandbox: Sandbox) -> N
     listed = _rows(sandbox.command("runs").stdout)
     names = [run_dir.name for run_dir in reversed(sandbox.run_dirs())]
     assert [row[0] for row in listed] == names
+    for columns in ("40", "12"):
+        narrow = sandbox.command("runs", env={"COLUMNS": columns}).lines[1:]
+        assert [line.split()[0] for line in narrow] == names, "ids are there to be copied"
+        shown = sandbox.command("runs", "show", names[3], env={"COLUMNS": columns}).stdout
+        assert f"Run {names[3]}: failed" in shown
+        assert "a1" in shown
     assert [row[1:3] for row in listed] == [
         ["live", "0/2"],
         ["unfinished", "0/2"],
