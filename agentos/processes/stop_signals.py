@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 
 TYPE_CHECKING = False  # A program's first import: `typing` would take longer than all of this.
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
     from types import FrameType
     from typing import NoReturn
+
+else:
+    # What `signal` wraps in enumerations, which take as long to load as the interpreter itself. Until a program has
+    # come here, a signal ends it as the kernel does.
+    import _signal as signal
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _INTERRUPTED = 130
@@ -17,7 +22,7 @@ _NOT_OURS = (signal.SIG_IGN, None)
 """Ignored, as with nohup, or taken by somebody who is not Python."""
 
 
-def stop_numbers() -> list[signal.Signals]:
+def stop_numbers() -> list[int]:
     """Those that this platform has."""
     return [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
 
