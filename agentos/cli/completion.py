@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from agentos.cli.known_names import NAMES, kind_of_argument, known_names
 from agentos.cli.parsing import CommandParser, command_words
@@ -49,14 +50,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _complete_names(parser: argparse.ArgumentParser) -> None:
     """Have the script ask for names where names are to be typed, in this command and those below it."""
-    import shtab  # noqa: PLC0415
-
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
+            for shown in action._choices_actions:
+                # A line in a list of commands, not the text of their help.
+                action.choices[shown.dest].description = shown.help
             for command in dict.fromkeys(action.choices.values()):
                 _complete_names(command)
         elif not action.option_strings and (kind := kind_of_argument(command_words(parser), action.dest)):
-            action.complete = shtab.cmd(f"{program('agentos')} completion --names {kind} 2>/dev/null")  # type: ignore[attr-defined]
+            action.complete = _asking_for(kind)  # type: ignore[attr-defined]
+
+
+def _asking_for(kind: str) -> dict[str, Any]:
+    """What each shell does for names of this kind, at the moment they are to be completed."""
+    import shtab  # noqa: PLC0415
+
+    command = f"{program('agentos')} completion --names {kind} 2>/dev/null"
+    # Not a plain `$(…)`: zsh would ask for all names of all commands when it loads the script, and never again.
+    return {**shtab.cmd(command), "zsh": f"{{compadd -- \\$({command})}}"}
 
 
 def _parser(name: str) -> CommandParser:

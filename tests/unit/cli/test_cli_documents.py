@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -160,6 +161,18 @@ def test_completion_scripts_name_commands_and_options(
     assert command in script
     assert "dry-run" in script
     assert ("review" in script) if command == "agentos" else ("max-rounds" in script)
+
+
+def test_zsh_asks_for_names_when_they_are_completed_and_not_when_it_loads_the_script(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Inside double quotes, which is where the script has them, a bare `$(` runs at once."""
+    assert main(["completion", "zsh"]) == 0
+    asking = [line for line in capsys.readouterr().out.splitlines() if "completion --names" in line]
+    assert len(asking) > 10
+    assert all(
+        re.search(r":\{compadd -- \\\$\(\S+ completion --names \w+ 2>/dev/null\)\}\"$", line) for line in asking
+    ), asking[0]
 
 
 @pytest.mark.needs_bash
