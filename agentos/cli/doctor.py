@@ -41,13 +41,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     findings: list[Finding] = []
     for finding in _findings(arguments):
-        findings.append(finding)
         if not arguments.json:
-            say(*_lines(finding))
+            say(*_fix_before(finding, findings), _line(finding))
+        findings.append(finding)
     levels = Counter(str(finding.level) for finding in findings)
     if arguments.json:
         say_json({"findings": [finding.to_document() for finding in findings], **_counts(levels)})
     else:
+        say(*_fix_before(None, findings))
         say(f"{levels['ok']} ok, {counted(levels['warning'], 'warning')}, {counted(levels['error'], 'error')}")
     return ExitCode.ITEM_FAILED if levels["error"] else ExitCode.OK
 
@@ -67,12 +68,17 @@ def _counts(levels: Counter[str]) -> dict[str, int]:
     return {"ok": levels["ok"], "warnings": levels["warning"], "errors": levels["error"]}
 
 
-def _lines(finding: Finding) -> list[str]:
+def _fix_before(finding: Finding | None, earlier: list[Finding]) -> list[str]:
+    """What to do about the last one, unless the next one needs the same: then it is said once, after both."""
+    fix = earlier[-1].fix if earlier else ""
+    return [f"         {fix}"] if fix and (finding is None or finding.fix != fix) else []
+
+
+def _line(finding: Finding) -> str:
     level = finding.level.ljust(len("warning"))
     if _has_colour():
         level = f"\x1b[{_LEVEL_COLOURS[finding.level]}m{level}\x1b[0m"
-    lines = [f"{level}  {finding.area}: {finding.text}"]
-    return [*lines, f"         {finding.fix}"] if finding.fix else lines
+    return f"{level}  {finding.area}: {finding.text}"
 
 
 def _has_colour() -> bool:

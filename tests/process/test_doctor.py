@@ -119,11 +119,17 @@ def test_an_unset_variable_a_missing_sdk_and_a_broken_file_are_errors(designs: D
     path = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
 
     unset = designs.command(*quick, env=live)
+    assert designs.command("keys", "add", "beta", "--provider", "google", "--env", "UNSET_TOO").code == 0
+    as_text = designs.command(*quick[:-1], env=live)
+    assert designs.command("keys", "rm", "beta").code == 0
     unneeded = designs.command(*quick, env=offline)
     no_sdk = designs.command(*quick, env={**live, "UNSET_KEY": "nobodys", "PYTHONPATH": path})
     (designs.project / "agentos.toml").write_text("[model]\n[implementation]\ncoverage_target = 900\n")
     broken = designs.command(*quick, env={**offline, "AGENTOS_CODER": "cli:nope"})
 
+    fix = "         Set the variable where you start AgentOS, or remove the key."
+    assert as_text.lines.count(fix) == 1, as_text.stdout
+    assert "UNSET_TOO" in as_text.lines[as_text.lines.index(fix) - 1]
     assert (unset.code, unneeded.code, no_sdk.code, broken.code) == (1, 0, 1, 1)
     assert any("UNSET_KEY is not set" in each["text"] and each["fix"] for each in findings(unset, "error"))
     assert any("UNSET_KEY is not set" in each["text"] for each in findings(unneeded, "warning"))
