@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from harness import AGENTOS, Finished, Sandbox, eventually, no_process_left, resume_line
+from harness import AGENTOS, Finished, Sandbox, eventually
 
 HELD_UP = """
 import atexit, os, pathlib, sys, time
@@ -67,35 +66,6 @@ def test_a_signal_before_or_after_the_command_itself_is_quiet(
 
     assert ended.code == exit_code
     assert ended.stderr.strip() == ""
-
-
-SLOW_GRAPH = """
-import pathlib, time
-pathlib.Path("loading").touch()
-while True:
-    time.sleep(0.01)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_while_its_graph_loads_is_on_record(sandbox: Sandbox, number: signal.Signals) -> None:
-    (sandbox.project / "slow.py").write_text(SLOW_GRAPH)
-    sandbox.write_items({"id": "a", "input": {}}, {"id": "b", "input": {}})
-    command = sandbox.start("--parallel", "2", graph="slow.py:graph")
-    eventually(lambda: (sandbox.project / "loading").exists(), "the graph is being loaded")
-    command.kill(number)
-    ended = command.wait()
-    listed = json.loads(sandbox.command("runs", "--json").stdout)
-
-    assert ended.code == 130, ended.stderr
-    assert "[COORDINATOR] Shutting down... no item was under way" in ended.lines
-    assert "waiting for workers" not in ended.stdout
-    assert "[COORDINATOR] 2 items left: a, b" in ended.lines
-    assert resume_line(ended).startswith("agentos run ")
-    ((run_id, state),) = [(run["run"], run["state"]) for run in listed]
-    assert state == "interrupted"
-    assert run_id in ended.stdout
-    no_process_left(sandbox.home)
 
 
 @pytest.mark.parametrize("program", LATER_IMPORTS)

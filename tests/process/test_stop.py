@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -17,6 +18,7 @@ from harness import (
     eventually,
     no_process_left,
     of_type,
+    resume_line,
 )
 from terminal import Terminal
 
@@ -274,20 +276,28 @@ def test_nohup_is_respected(sandbox: Sandbox) -> None:
     assert of_type(sandbox.records(), "stop_requested") == []
 
 
-def test_ctrl_c_while_the_graph_loads_ends_at_once_and_leaves_no_trace(sandbox: Sandbox) -> None:
-    sandbox.write_items({"id": "a1"})
-    started = sandbox.start(graph="endless_import")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_while_its_graph_loads_is_on_record(sandbox: Sandbox, number: signal.Signals) -> None:
+    sandbox.write_items({"id": "a"}, {"id": "b"})
+    started = sandbox.start("--parallel", "2", graph="endless_import")
     sandbox.wait_for_note("importing")
-    started.kill(signal.SIGINT)
+    started.kill(number)
     stopped = started.wait(STOP_DEADLINE_SECONDS)
     nothing_left(sandbox)
-    assert stopped.code == 130
-    assert stopped.stderr == ""
-    assert sandbox.run_dirs() == []
+    (run,) = json.loads(sandbox.command("runs", "--json").stdout)
+
+    assert (stopped.code, stopped.stderr) == (130, "")
+    assert "[COORDINATOR] Shutting down... no item was under way" in stopped.lines
+    assert "waiting for workers" not in stopped.stdout
+    assert "[COORDINATOR] 2 items left: a, b" in stopped.lines
+    assert resume_line(stopped).startswith("agentos run ")
+    assert (run["state"], run["run"] in stopped.stdout) == ("interrupted", True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_stop_before_the_first_item_leaves_no_run_behind(sandbox: Sandbox, number: signal.Signals) -> None:
+def test_a_stop_before_the_first_item_leaves_nothing_or_a_whole_record(
+    sandbox: Sandbox, number: signal.Signals
+) -> None:
     sandbox.write_items({"id": "a1"})
     started = sandbox.start(graph="endless_import")
     eventually(sandbox.run_dirs, "a run's folder")
@@ -296,7 +306,9 @@ def test_a_stop_before_the_first_item_leaves_no_run_behind(sandbox: Sandbox, num
     nothing_left(sandbox)
     assert stopped.code == 130
     assert "Traceback" not in stopped.stderr
-    assert sandbox.run_dirs() == []
+    runs = json.loads(sandbox.command("runs", "--json").stdout)
+    assert [run["state"] for run in runs] in ([], ["interrupted"])
+    assert len(sandbox.run_dirs()) == len(runs)
 
 
 def test_ctrl_z_suspends_workers_too_and_fg_goes_on(sandbox: Sandbox) -> None:
