@@ -26,12 +26,12 @@ def install_line(extra: str) -> str:
     except metadata.PackageNotFoundError:
         return f"pip install '.[{extra}]' in a clone of AgentOS"
     names = [text.partition(";")[0].strip() for text in requirements if text.endswith(wanted)]
-    return install_command(names, has_pip=util.find_spec("pip") is not None, has_uv=shutil.which("uv") is not None)
+    has_uv = shutil.which("uv") is not None
+    return install_command(names, python=sys.executable, has_pip=util.find_spec("pip") is not None, has_uv=has_uv)
 
 
-def install_command(names: Sequence[str], *, has_pip: bool, has_uv: bool) -> str:
-    """What installs these beside us. Environments that `uv` makes, for tools too, have no pip of their own."""
-    python = sys.executable
+def install_command(names: Sequence[str], *, python: str, has_pip: bool, has_uv: bool) -> str:
+    """What installs these for that interpreter. Environments that `uv` makes, for tools too, have no pip."""
     pip = [python, "-m", "pip", "install", *names]
     if not has_pip and has_uv:
         return shlex.join(["uv", "pip", "install", "--python", python, *names])

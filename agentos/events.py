@@ -26,6 +26,8 @@ class RunStarted:
     resume_command: str = ""
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
     budget_usd: float | None = None
+    python: str = ""
+    """The interpreter of the graph's workers and its versions, when that is not the one AgentOS runs under."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
 from agentos.engine.coordinator import Coordinator
 from agentos.engine.done_notes import Done, DoneNotes, StillDone, always
+from agentos.engine.interpreter import Interpreter
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
 from agentos.engine.lease_server import LeaseServer, RunControl
@@ -111,6 +112,8 @@ class RunRequest:
     """How workers run the graph; plain data."""
     pass_env: Sequence[str] = ()
     """Variables that workers get though they hold keys."""
+    python: Interpreter | None = None
+    """What workers run under; None is what we run under."""
     is_json: bool = False
     """Standard output carries the event stream; people's text goes to standard error."""
 
@@ -417,6 +420,7 @@ def _worker_setup(request: RunRequest, run_id: str, urls: Mapping[str, str], key
         graph=request.graph,
         search_dir=request.search_dir,
         environment=_without_keys(_workers_environment(request, urls), keys, request.pass_env),
+        python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
         extension_options=_preloads(request, keys.providers),
     )
@@ -472,6 +476,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
         budget_usd=request.budget_usd,
+        python=str(request.python or ""),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,10 @@ from agentos.cli.options import (
     whole_number,
 )
 from agentos.cli.run_command import Work
-from agentos.engine.graph_spec import resolve_graph
+from agentos.engine.graph_spec import GraphSpec, resolve_graph
+from agentos.engine.interpreter import Interpreter, check_interpreter, python_beside
 from agentos.engine.plan import Item, select
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.records.results import users_spans
 from agentos.settings import load_settings
@@ -87,6 +90,12 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--context", metavar="JSON", help="the graph's run context; a file or JSON text")
     parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="run the graph under this interpreter, like .venv/bin/python, with the packages it has; AgentOS need "
+        "not be installed there (default: the one that AgentOS runs under)",
+    )
+    parser.add_argument(
         "--recursion-limit", type=whole_number, metavar="N", help="steps before LangGraph gives up on an item"
     )
     parser.add_argument(
@@ -113,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_output(arguments)
     items = [_with_options(item, _options(arguments)) for item in read_items(arguments.items, arguments.input_key)]
     plan, left = run_command.planned(arguments, select(items, arguments.ids))
+    python = check_interpreter(arguments.python, Path.cwd()) if arguments.python else None
     return run_command.run(
         Work(
             arguments=arguments,
@@ -123,18 +133,36 @@ def run(arguments: argparse.Namespace) -> int:
             plan=plan,
             skipped=left,
             batch=[item.id for item in items],
-            warnings=spec.project.warnings if spec.project else (),
+            warnings=_warnings(spec, python),
+            notes=[f"Workers would run under {python}."] if python else (),
+            details={"python": _document(python)} if python else {},
+            environment=python.environment(environment()) if python else {},
             environment_defaults=spec.project.environment() if spec.project else {},
             adjust=lambda request: replace(
                 request,
                 hands_out_results=True,
                 results_target=Path(arguments.output) if arguments.output else None,
                 results_in_order=arguments.ordered,
+                python=python,
                 pass_env=tuple(dict.fromkeys(arguments.pass_env)),
                 graph_options={"async": arguments.is_async, "tokens": arguments.show_tokens},
             ),
         )
     )
+
+
+def _warnings(spec: GraphSpec, python: Interpreter | None) -> list[str]:
+    """What to know of a project before its graph runs."""
+    if spec.project is None:
+        return []
+    beside = None if python else python_beside([spec.project.path.parent])
+    own = shlex.quote(os.path.relpath(beside)) if beside else ""
+    hint = f"{spec.project.path.name} has an environment beside it: --python {own} runs the graph with its packages"
+    return [*spec.project.warnings, *([hint] if beside else [])]
+
+
+def _document(python: Interpreter) -> dict[str, str]:
+    return {"path": str(python.path), "version": python.version, "langgraph": python.langgraph}
 
 
 def graph_workflow(spec: str, project_dir: Path) -> Workflow:

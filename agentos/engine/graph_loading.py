@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -17,6 +19,7 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
 from agentos.engine.graph_spec import GraphSpec, module_name, resolve_graph
+from agentos.engine.interpreter import python_beside
 from agentos.errors import UsageError
 
 AnyGraph = Pregel[Any, Any, Any, Any]
@@ -161,7 +164,7 @@ def _import(spec: GraphSpec, search_dir: Path) -> ModuleType:
     try:
         return _import_module(spec.module, search_dir) if spec.module else _import_file(spec)
     except ModuleNotFoundError as error:
-        _explain_dependency(spec, error)
+        _explain_dependency(spec, error, search_dir)
         raise
 
 
@@ -194,10 +197,9 @@ def _import_file(spec: GraphSpec) -> ModuleType:
     return module
 
 
-def _explain_dependency(spec: GraphSpec, error: ModuleNotFoundError) -> None:
+def _explain_dependency(spec: GraphSpec, error: ModuleNotFoundError, here: Path) -> None:
     listed = spec.project.other_dependencies if spec.project else ()
-    what = f"{spec.project.path.name} lists {', '.join(listed)}" if spec.project and listed else ""
-    error.add_note(
-        f"{what + '; i' if what else 'I'}nstall it beside AgentOS, or run with the interpreter that has it: "
-        "--python PATH/.venv/bin/python"
-    )
+    what = f"{spec.project.path.name} lists {', '.join(listed)}. " if spec.project and listed else ""
+    beside = python_beside(spec.places(here))
+    python = shlex.quote(os.path.relpath(beside, here)) if beside else "PATH/.venv/bin/python"
+    error.add_note(f"{what}Run with the interpreter that has it: --python {python}; or install it in {sys.prefix}.")

@@ -78,6 +78,11 @@ class GraphSpec:
         readable = re.sub(r"[^a-zA-Z0-9]+", "-", name)[-_MOST_NAME_CHARACTERS + 11 :].strip("-")
         return f"{readable}-{digest}" if readable else f"graph-{digest}"
 
+    def places(self, here: Path) -> list[Path]:
+        """Folders where its project may keep things: beside the langgraph.json, beside its package, here."""
+        beside = [self.project.path.parent] if self.project else []
+        return [*beside, *([package_root(self.file)] if self.file else []), here]
+
     def import_roots(self, here: Path) -> list[Path]:
         """Folders to import from, as its author's own ways of running it have them."""
         roots = [] if self.file is None else [package_root(self.file)]

@@ -65,6 +65,7 @@ class Results:
                 label_prefix=settings.label_prefix,
                 resume_command=settings.resume_command,
                 budget_usd=settings.budget_usd,
+                python=settings.python,
             )
         )
         for event in announcements:

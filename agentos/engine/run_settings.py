@@ -29,3 +29,5 @@ class RunSettings:
     label_prefix: str = ""
     resume_command: str = ""
     budget_usd: float | None = None
+    python: str = ""
+    """What workers run under, when that is not what we run under."""

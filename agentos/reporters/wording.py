@@ -205,8 +205,9 @@ def _processes(pids: Sequence[int]) -> str:
 
 def _run_text(event: _RunEvent) -> str:
     match event:
-        case RunStarted(items=items, parallel=parallel, workflow=workflow):
-            return f"{counted(len(items), 'item')}, {parallel} at a time (graph {one_line(workflow)})"
+        case RunStarted(items=items, parallel=parallel, workflow=workflow, python=python):
+            under = f"; workers run under {one_line(python)}" if python else ""
+            return f"{counted(len(items), 'item')}, {parallel} at a time (graph {one_line(workflow)}){under}"
         case PreflightDone():
             return preflight_words(event)
         case Warned(text=text):

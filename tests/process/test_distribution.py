@@ -29,10 +29,10 @@ def test_a_hint_to_install_an_extra_works_as_printed(extra: str, tmp_path: Path)
 
 
 def test_a_hint_fits_environments_that_have_no_pip() -> None:
-    assert install_command(["a>=1"], has_pip=False, has_uv=True) == (
+    assert install_command(["a>=1"], python=sys.executable, has_pip=False, has_uv=True) == (
         f"uv pip install --python {shlex.quote(sys.executable)} 'a>=1'"
     )
-    by_itself = install_command(["a"], has_pip=False, has_uv=False)
+    by_itself = install_command(["a"], python=sys.executable, has_pip=False, has_uv=False)
     assert by_itself == f"{sys.executable} -m ensurepip && {sys.executable} -m pip install a"
 
 

@@ -26,6 +26,8 @@ class WorkerSetup:
     """Where the graph's module is looked for."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Without secrets."""
+    python: Path | None = None
+    """The interpreter that workers run under; None is ours."""
     extension: str = ""
     """What workers load beside the graph, see `engine/worker_extension.py`."""
     extension_options: Mapping[str, Any] = field(default_factory=dict)

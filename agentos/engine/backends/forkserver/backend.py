@@ -19,6 +19,7 @@ from agentos.engine.backends.forkserver import server as forkserver
 from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
 from agentos.engine.backends.output_lines import OutputLines
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
+from agentos.engine.interpreter import lent_folders
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE, memory_limit
 from agentos.engine.loop import READ, WRITE, Loop, Timer
 from agentos.engine.messages import (
@@ -102,6 +103,8 @@ class ForkServerBackend:
             "memory_limit": memory_limit(setup.environment.get(MEMORY_LIMIT_VARIABLE, "")),
             "extension": setup.extension,
             "extension_options": dict(setup.extension_options),
+            "guest_python": str(setup.python) if setup.python else None,
+            "lent": lent_folders() if setup.python else {},
         }
         self._workers: dict[str, _Worker] = {}
         self._process: subprocess.Popen[bytes] | None = None

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import chdir, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -270,7 +270,7 @@ class ForkServer:
         control_fd, output_fd, claims_fd = descriptors
         arguments = [SPAWN_FLAG, str(control_fd), str(claims_fd), json.dumps(self._settings)]
         process = subprocess.Popen(
-            [*_python(), "-m", __spec__.name, *arguments],
+            [*_program(self._settings), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output_fd,
             stderr=output_fd,
@@ -344,7 +344,8 @@ def _words(error: BaseException) -> dict[str, str]:
     except BaseException:
         text = "(its text cannot be shown)"
     message = text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
-    message += hint(text, environment())
+    notes = [str(note) for note in getattr(error, "__notes__", ())]
+    message = ". ".join([message, *notes]) + hint(text, environment())
     return {"message": message[:_MOST_MESSAGE_CHARACTERS], "place": _place_of(error)[:_MOST_MESSAGE_CHARACTERS]}
 
 
@@ -395,14 +396,18 @@ def _keep_from_children(*descriptors: int) -> None:
         os.set_inheritable(descriptor, False)
 
 
-def _python() -> list[str]:
+def _program(settings: Mapping[str, Any]) -> list[str]:
+    """This program, under our interpreter or, with `guest_python`, under another that lacks AgentOS."""
     # -P: the current folder is not searched before the standard library.
-    return [sys.executable, "-P"]
+    if (python := settings.get("guest_python")) is None:
+        return [sys.executable, "-P", "-m", "agentos.engine.backends.forkserver.server"]
+    # -B: that environment is not ours to write to, and our own bytecode is for another Python.
+    return [python, "-P", "-B", str(Path(__file__).with_name("guest.py")), json.dumps(settings["lent"])]
 
 
-def command(control_fd: int, settings: dict[str, Any]) -> list[str]:
+def command(control_fd: int, settings: Mapping[str, Any]) -> list[str]:
     """How the coordinator starts this program."""
-    return [*_python(), "-m", "agentos.engine.backends.forkserver.server", str(control_fd), json.dumps(settings)]
+    return [*_program(settings), str(control_fd), json.dumps(settings)]
 
 
 if __name__ == "__main__":
