@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,7 @@ from langgraph.pregel import Pregel
 
 from agentos.engine.graph_spec import GraphSpec, module_name, resolve_graph
 from agentos.engine.interpreter import python_beside
+from agentos.engine.store_index import StoreIndex, UsableIndex, usable
 from agentos.errors import UsageError
 
 AnyGraph = Pregel[Any, Any, Any, Any]
@@ -47,6 +48,8 @@ class LoadedGraph:
     spec: str
     graph: AnyGraph | None = None
     factory: Callable[..., Any] | None = None
+    store_index: UsableIndex | None = None
+    """For the store that the graph is given."""
 
     @property
     def is_awaited(self) -> bool:
@@ -98,6 +101,23 @@ class LoadedGraph:
 def load_graph(text: str, search_dir: Path) -> LoadedGraph:
     """Raises UsageError when there is no graph; what the graph's own code raises comes through."""
     spec = resolve_graph(text, search_dir)
+    loaded = _load(spec, search_dir)
+    index = spec.project.store_index if spec.project else None
+    return replace(loaded, store_index=_load_index(index, search_dir)) if index else loaded
+
+
+def _load_index(index: StoreIndex, search_dir: Path) -> UsableIndex:
+    if not index.is_function:
+        return usable(index, index.embed)
+    spec = resolve_graph(index.embed, index.file.parent)
+    module = _import(spec, search_dir)
+    if not hasattr(module, spec.attribute):
+        raise UsageError(f"{index.file}: store.index.embed: {spec.file} has no attribute {spec.attribute!r}.")
+    return usable(index, getattr(module, spec.attribute))
+
+
+def _load(spec: GraphSpec, search_dir: Path) -> LoadedGraph:
+    text = spec.text
     module = _import(spec, search_dir)
     if not hasattr(module, spec.attribute):
         graphs = [name for name, value in vars(module).items() if isinstance(value, StateGraph | Pregel)]

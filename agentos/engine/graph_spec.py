@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentos.engine.store_index import StoreIndex, read_index
 from agentos.errors import UsageError
 
 PROJECT_FILE = "langgraph.json"
@@ -36,6 +37,7 @@ class LanggraphProject:
     """Packages that the interpreter has to have."""
     env_file: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    store_index: StoreIndex | None = None
     warnings: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
@@ -161,6 +163,7 @@ def read_project(path: Path) -> LanggraphProject:
         other_dependencies=others,
         env_file=env_file,
         env={str(n): str(v) for n, v in env.items()} if isinstance(env, dict) else {},
+        store_index=read_index(document, path),
         warnings=_warnings(document, env_file),
     )
 
@@ -183,8 +186,8 @@ def _dependencies(listed: Any, folder: Path) -> tuple[tuple[Path, ...], tuple[st
 def _warnings(document: Mapping[str, Any], env_file: Path | None) -> tuple[str, ...]:
     found = []
     store = document.get("store")
-    if isinstance(store, dict) and store.get("index"):
-        found.append(f"{PROJECT_FILE}: store.index is not supported; the store finds entries by name and filter only")
+    if isinstance(store, dict) and store.get("ttl"):
+        found.append(f"{PROJECT_FILE}: store.ttl is not supported; entries stay until they are deleted")
     if env_file is not None and not env_file.exists():
         found.append(f"{PROJECT_FILE}: its env file {env_file.name} does not exist; none of its variables are set")
     return tuple(found)

@@ -12,6 +12,8 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
+from agentos.engine.store_index import UsableIndex
+from agentos.errors import UsageError
 from agentos.files import lock_of, locked
 
 _BUSY_SECONDS = 30.0
@@ -23,8 +25,9 @@ class SharedStore(BaseStore):
 
     supports_ttl = False
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, index: UsableIndex | None = None) -> None:
         self._path = path
+        self._index = index
         self._lock = threading.Lock()
         self._opened: Any = None
 
@@ -48,7 +51,28 @@ class SharedStore(BaseStore):
                 self._path, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS
             )
             connection.execute("PRAGMA journal_mode=WAL")
-            opened = SqliteStore(connection)
+            _keep_to_index(connection, self._path, self._index.identity if self._index else "")
+            config: Any = dict(self._index.config) if self._index else None
+            opened = SqliteStore(connection, index=config)
             opened.setup()
             self._opened = opened
         return self._opened
+
+
+def _keep_to_index(connection: sqlite3.Connection, path: Path, wanted: str) -> None:
+    """Raises UsageError when the entries that are there are indexed in another way: a search would miss them."""
+    connection.execute("CREATE TABLE IF NOT EXISTS agentos_index (identity TEXT NOT NULL)")
+    row = connection.execute("SELECT identity FROM agentos_index").fetchone()
+    known = row[0] if row else ""
+    has_entries = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() and (
+        connection.execute("SELECT 1 FROM store LIMIT 1").fetchone()
+    )
+    if known != wanted and has_entries:
+        connection.close()
+        raise UsageError(
+            f"the store {path} has entries that were indexed by {known or 'no store.index'}, and this run has "
+            f"{wanted or 'no store.index'}: a search would miss them. Use the same index, or move the file away."
+        )
+    with connection:
+        connection.execute("DELETE FROM agentos_index")
+        connection.execute("INSERT INTO agentos_index VALUES (?)", (wanted,))

@@ -274,7 +274,7 @@ def _serve(
         extension.begin(channel.broker, redactor.redact_text, notes.kept)
         from agentos.engine.graph import Continuation, Execution  # noqa: PLC0415  Loaded by `load`.
 
-        execution = Execution(graph, checkpoint, _run_options(start, channel))
+        execution = Execution(graph, checkpoint, _run_options(start, channel, graph))
         running = execution
 
         def announce(node: str) -> None:
@@ -324,7 +324,7 @@ class Notes:
             self.kept = notes
 
 
-def _run_options(start: StartItem, channel: Channel) -> RunOptions:
+def _run_options(start: StartItem, channel: Channel, graph: LoadedGraph) -> RunOptions:
     """`config`, `context`: as LangGraph has them. `async`: await it anyway. `tokens`: print what models stream.
     `store`: where a store is for a graph that has none. `result`: hand out what the graph came to.
     """
@@ -336,7 +336,7 @@ def _run_options(start: StartItem, channel: Channel) -> RunOptions:
         config=options.get("config") or {},
         context=options.get("context"),
         is_async=bool(options.get("async")),
-        store=SharedStore(Path(options["store"])) if options.get("store") else None,
+        store=SharedStore(Path(options["store"]), graph.store_index) if options.get("store") else None,
         on_custom=lambda node, data: channel.send(CustomData(node=node, data=to_plain(data))),
         on_token=_print_token if options.get("tokens") else None,
     )

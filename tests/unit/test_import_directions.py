@@ -327,6 +327,7 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
         "agentos.engine.graph",
         "agentos.engine.graph_loading",
         "agentos.engine.shared_store",
+        "agentos.engine.store_index",
         "agentos.engine.subgraph_nodes",
         "agentos.engine.checkpoints.sqlite_saver",
     }
@@ -342,7 +343,7 @@ def test_only_the_launch_knows_which_backend_there_is() -> None:
 def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
     users = {m for m in modules() if any(top(each.target) == "sqlite3" for each in imports_of(m))}
     # What graphs keep for themselves, beyond an item, is no checkpoint.
-    users.remove("agentos.engine.shared_store")
+    users -= {"agentos.engine.shared_store", "agentos.engine.store_index"}
     assert users == {"agentos.engine.checkpoints.sqlite", "agentos.engine.checkpoints.sqlite_saver"}
     inside = {m for m in modules() if any("checkpoints.sqlite" in each.target for each in imports_of(m))}
     assert {m for m in inside if not is_within(m, ("agentos.engine.checkpoints",))} == set()
