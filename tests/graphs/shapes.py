@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import operator
 import os
+import signal
 import sqlite3
 import time
 import warnings
@@ -43,14 +44,19 @@ _steps = itertools.count(1)
 
 
 def step() -> None:
-    """Where a test may hold an item: at its second step, until it is told to go on."""
-    number = next(_steps)
-    hold = os.environ.get("SHAPES_HOLD")
-    if hold and number == 2:
+    """Where a test may hold an item, or kill its process once: at its second step."""
+    if next(_steps) != 2:
+        return
+    if hold := os.environ.get("SHAPES_HOLD"):
         folder = Path(hold)
         (folder / os.environ["AGENTOS_ITEM_ID"]).touch()
         while not (folder / "go").exists():
             time.sleep(0.01)
+    if kill := os.environ.get("SHAPES_KILL"):
+        mark = Path(kill, os.environ["AGENTOS_ITEM_ID"])
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class FakeModel(BaseChatModel):
@@ -782,3 +788,9 @@ SHAPES: dict[str, Callable[[int], Any]] = {
 }  # fmt: skip
 ONE_STEP = {"message_list", "prebuilt_agent"}
 """Shapes that are through before they come to a second step."""
+FACTORIES = ("make_graph", "make_configured", "make_async", "make_connected", "make_held")
+
+
+def any_shape(config: RunnableConfig) -> Any:
+    """Whichever graph an item asks for, so that one run has them all."""
+    return globals()[config["configurable"]["shape"]]
