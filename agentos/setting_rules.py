@@ -166,6 +166,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "implementation.coverage": _FILES_OR_NONE,
     "implementation.base": Text("a commit, branch or tag, like main", rf"^(?![\s-]){_LINE}+$"),
     "implementation.commits": OneOf(("squash", "stacked")),
+    "implementation.sandbox": OneOf(("strongest", "bwrap", "namespaces", "landlock", "none")),
     "implementation.coverage_target": WholeNumber(most=100),
     "implementation.max_rounds": WholeNumber(most=100),
     "implementation.test_timeout_seconds": WholeNumber(most=86_400),

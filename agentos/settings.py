@@ -91,6 +91,8 @@ class Implementation:
     coverage_target: int = 90
     max_rounds: int = 5
     test_timeout_seconds: int = 600
+    sandbox: str = "strongest"
+    """Where tests run: the strongest sandbox that the machine has, or the one named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

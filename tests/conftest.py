@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agentos.sandbox.bubblewrap import Isolation, is_available
+from agentos.sandbox.isolation import Isolation
+from agentos.sandbox.sandbox import is_available
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_bash": (lambda: shutil.which("bash") is not None, "needs bash"),
@@ -17,8 +18,9 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     ),
     "needs_namespaces": (
         lambda: is_available(Isolation.NAMESPACES),
-        "needs unshare, and a kernel that lets it make namespaces",
+        "needs a kernel that lets users make namespaces",
     ),
+    "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
 """Markers of what a test needs beyond Python, git and make."""
 

@@ -24,7 +24,8 @@ from agentos.paths import home_dir
 from agentos.processes import host
 from agentos.providers.model_name import ModelName
 from agentos.providers.registry import providers
-from agentos.sandbox.bubblewrap import Isolation, strongest_isolation
+from agentos.sandbox.isolation import Isolation
+from agentos.sandbox.sandbox import strongest_isolation
 from agentos.settings import FILE_NAME, Loaded, Models, Settings, look_at_settings
 from agentos.sources import FolderSource, parse_source
 from agentos.text.words import counted, listed, one_line

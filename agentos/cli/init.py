@@ -61,6 +61,7 @@ SETTING_WORDS = {
     "implementation.coverage_target": "percent of changed lines that tests must reach",
     "implementation.max_rounds": "attempts to make the tests pass",
     "implementation.test_timeout_seconds": "the longest a test run may take",
+    "implementation.sandbox": "strongest, or one by name: bwrap, namespaces, landlock, none",
     "workstreams.dir": "where worktrees are made; empty means under ~/.agentos",
     "workstreams.copy": "ignored files a new worktree gets a copy of",
     "workstreams.link": "ignored files or folders a new worktree gets a link to",

@@ -47,6 +47,7 @@ REFUSED: dict[str, list[Any]] = {
     "implementation.coverage_target": [0, 101, 900],
     "implementation.max_rounds": [0, 101],
     "implementation.test_timeout_seconds": [0, 86_401],
+    "implementation.sandbox": ["docker", ""],
     "workstreams.dir": ["two\nlines"],
     "workstreams.copy": [["../.env"], ["/etc/passwd"]],
     "workstreams.link": [["../.env"]],

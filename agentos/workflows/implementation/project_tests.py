@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from agentos.sandbox.bubblewrap import Sandbox
+from agentos.sandbox.sandbox import Sandbox, chosen_isolation
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import is_test_file
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
@@ -69,10 +69,10 @@ class ProjectTests:
         return float(self.context.settings.implementation.test_timeout_seconds)
 
     def _sandbox(self) -> Sandbox:
-        secrets = tuple(path for directory in self._checkout_dirs for path in directory.glob(".env*"))
         whole = self.worktree.worktree.path if self.worktree.folder else None
         passed_on = self.context.reserved_variables
-        return Sandbox(self.worktree.path, hidden=secrets, repository_path=whole, passed_on=passed_on)
+        isolation = chosen_isolation(self.context.settings.implementation.sandbox)
+        return Sandbox(self.worktree.path, isolation, repository_path=whole, passed_on=passed_on)
 
     def _command(self, command: str) -> SuiteReport:
         chosen = self.context.settings.implementation

@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from agentos.errors import AgentosError
-from agentos.sandbox.bubblewrap import Isolation
+from agentos.sandbox.isolation import Isolation
 from agentos.workflows.implementation.untrusted_xml import UntrustedXmlError, read_xml
 
 _MAX_MESSAGE_CHARACTERS: Final = 4_000

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.errors import UsageError
-from agentos.sandbox.bubblewrap import Sandbox, SandboxResult
+from agentos.sandbox.sandbox import Sandbox, SandboxResult
 from agentos.workflows.implementation.coverage_report import CoverageReportError, parse_coverage
 from agentos.workflows.implementation.scratch import scratch_folder
 from agentos.workflows.implementation.suite_report import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentos.sandbox.bubblewrap import SandboxResult
+from agentos.sandbox.sandbox import SandboxResult
 from agentos.workflows.implementation.suite_report import (
     CaseResult,
     CaseStatus,

@@ -15,9 +15,10 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.processes.host import processes_with
-from agentos.sandbox.bubblewrap import (
+from agentos.sandbox.isolation import Isolation
+from agentos.sandbox.limits import EndedBy, Limits
+from agentos.sandbox.sandbox import (
     CommandMissingError,
-    Isolation,
     Sandbox,
     SandboxResult,
     is_available,
@@ -26,10 +27,12 @@ from agentos.sandbox.bubblewrap import (
 )
 
 BWRAP = pytest.param(Isolation.BWRAP, marks=pytest.mark.needs_bubblewrap, id="bwrap")
-NAMESPACES = pytest.param(Isolation.NAMESPACES, marks=pytest.mark.needs_namespaces, id="unshare")
+NAMESPACES = pytest.param(Isolation.NAMESPACES, marks=pytest.mark.needs_namespaces, id="namespaces")
+LANDLOCK = pytest.param(Isolation.LANDLOCK, marks=pytest.mark.needs_landlock, id="landlock")
 WITHOUT_NETWORK = [BWRAP, NAMESPACES]
+CONFINED = [*WITHOUT_NETWORK, LANDLOCK]
 IN_A_NEW_SESSION = f"{sys.executable} -c 'import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])'"
-ALL = [*WITHOUT_NETWORK, pytest.param(Isolation.NONE, id="none")]
+ALL = [*CONFINED, pytest.param(Isolation.NONE, id="none")]
 
 
 @pytest.fixture
@@ -105,11 +108,12 @@ def test_daemon_left_behind_dies_with_the_command(isolation: Isolation, worktree
     wait_until(lambda: not (processes_with("AGENTOS_SANDBOX", result.output.strip())))
 
 
-@pytest.mark.parametrize("isolation", WITHOUT_NETWORK)
+@pytest.mark.parametrize("isolation", ALL)
 def test_everything_dies_when_the_starter_is_killed(isolation: Isolation, worktree: Path) -> None:
     code = f"""
         from pathlib import Path
-        from agentos.sandbox.bubblewrap import Isolation, Sandbox
+        from agentos.sandbox.isolation import Isolation
+        from agentos.sandbox.sandbox import Sandbox
         said = "echo $AGENTOS_SANDBOX > mark.tmp; mv mark.tmp mark"
         argv = ["sh", "-c", {IN_A_NEW_SESSION!r} + " sleep 600 & " + said + "; sleep 600"]
         Sandbox(Path({str(worktree)!r}), Isolation({isolation.value!r})).run(argv, timeout_seconds=600)
@@ -151,51 +155,77 @@ def test_other_processes_and_their_environment_are_out_of_sight(isolation: Isola
     assert run_python(Sandbox(worktree, isolation), code).output == "False True\n"
 
 
-@pytest.mark.parametrize("isolation", [BWRAP])
-def test_outside_of_the_worktree_is_read_only_and_secrets_are_hidden(isolation: Isolation, worktree: Path) -> None:
+@pytest.mark.parametrize("isolation", CONFINED)
+def test_nothing_is_there_but_the_worktree_and_what_is_readable(isolation: Isolation, worktree: Path) -> None:
     base = worktree.parent
-    (base / "neighbour.txt").write_text("readable")
-    (base / "agentos-home" / "credentials.toml").write_text("key")
-    (base / "home" / ".ssh").mkdir()
-    (base / "home" / ".ssh" / "id_rsa").write_text("key")
-    (base / "home" / ".netrc").write_text("key")
-    (base / "project").mkdir()
-    (base / "project" / ".env").write_text("key")
+    for name in ("neighbour.txt", "agentos-home/credentials.toml", "home/.ssh/id_rsa", "project/.env", "shown/tool"):
+        (base / name).parent.mkdir(parents=True, exist_ok=True)
+        (base / name).write_text("key")
     (worktree / ".git").write_text("gitdir: somewhere\n")
     code = f"""
         from pathlib import Path
         base = Path({str(base)!r})
-        print((base / "neighbour.txt").read_text())
-        for path in (base / "neighbour.txt", base / "new.txt", base / "worktree" / ".git", Path("/usr/evil")):
+        def outcome(deed):
             try:
-                path.write_text("evil")
-                print("wrote", path)
-            except OSError as error:
-                print(error.strerror)
-        print([path.exists() for path in (base / "agentos-home/credentials.toml", base / "home/.ssh/id_rsa")])
-        for path in (base / "home/.netrc", base / "project/.env"):
-            try:
-                print(path.read_text())
-            except PermissionError:
-                print("hidden")
+                return deed()
+            except OSError:
+                return "refused"
+        for name in ("neighbour.txt", "agentos-home/credentials.toml", "home/.ssh/id_rsa", "project/.env"):
+            print(outcome((base / name).read_text))
+        for path in (base / "neighbour.txt", base / "new.txt"):
+            outcome(lambda: path.write_text("evil"))
+        for path in (base / "shown/tool", Path("/usr/evil"), Path("/etc/passwd"), Path("/evil")):
+            print(outcome(lambda: path.write_text("evil")))
+        print(outcome((base / "shown/tool").read_text), outcome((base / "worktree/new.txt").touch))
+        outcome(lambda: (base / "worktree/.git").write_text("gitdir: elsewhere"))
     """
-    result = run_python(Sandbox(worktree, isolation, hidden=(base / "project" / ".env",)), code)
-    refused = ["Read-only file system"] * 4
-    assert result.output.splitlines() == ["readable", *refused, "[False, False]", "hidden", "hidden"]
+    result = run_python(Sandbox(worktree, isolation, readable=(base / "shown",)), code)
+    assert result.output.splitlines()[:9] == [*["refused"] * 8, "key None"], result.output
     assert (worktree / ".git").read_text() == "gitdir: somewhere\n"
+    assert (base / "neighbour.txt").read_text() == "key"
+    assert not (base / "new.txt").exists()
+    assert ("changed .git, which was put back" in result.output) == (isolation is Isolation.LANDLOCK)
 
 
-@pytest.mark.parametrize("isolation", [BWRAP])
-def test_worktree_inside_the_hidden_home_is_still_there(isolation: Isolation, worktree: Path) -> None:
+@pytest.mark.parametrize("isolation", WITHOUT_NETWORK)
+def test_a_worktree_in_the_hidden_home_is_all_there_is_of_it(isolation: Isolation, worktree: Path) -> None:
     inner = worktree.parent / "agentos-home" / "worktrees" / "a"
     inner.mkdir(parents=True)
     (inner.parent.parent / "tools").mkdir()
     (inner.parent.parent / "tools" / "tool").write_text("tool")
+    (inner.parent.parent / "credentials.toml").write_text("key")
     sandbox = Sandbox(inner, isolation, readable=(inner.parent.parent / "tools",))
-    code = "import os; open('made', 'w').close(); print(os.listdir('../..'), open('../../tools/tool').read())"
+    code = "import os; open('made', 'w').close(); print(sorted(os.listdir('../..')), open('../../tools/tool').read())"
     result = run_python(sandbox, code)
-    assert result.output in ("['worktrees', 'tools'] tool\n", "['tools', 'worktrees'] tool\n")
+    assert result.output == "['tools', 'worktrees'] tool\n"
     assert (inner / "made").exists()
+
+
+@pytest.mark.parametrize("isolation", ALL)
+@pytest.mark.parametrize(
+    ("limits", "code", "ended_by"),
+    [
+        (Limits(memory_mb=200), "kept = []\nwhile True: kept.append(b'x' * 10**7)", EndedBy.MEMORY),
+        (Limits(processes=30), "import os, time\nwhile True: os.fork() or time.sleep(600)", EndedBy.PROCESSES),
+        (
+            Limits(disk_mb=20),
+            "import time\nfor n in range(60): open(f'file-{n}', 'wb').write(bytes(10**6))\ntime.sleep(600)",
+            EndedBy.DISK,
+        ),
+        (
+            Limits(file_mb=1),
+            "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('f', 'wb').write(bytes(10**7))",
+            EndedBy.FILE_SIZE,
+        ),
+    ],
+    ids=lambda value: value.name.lower() if isinstance(value, EndedBy) else "",
+)
+def test_a_limit_ends_the_command_and_is_named(
+    isolation: Isolation, limits: Limits, code: str, ended_by: EndedBy, worktree: Path
+) -> None:
+    result = run_python(Sandbox(worktree, isolation, limits=limits), code, timeout_seconds=120)
+    assert (result.exit_code, result.timed_out, result.ended_by) == (None, False, ended_by), result.output
+    assert f"([implementation] {ended_by.value})" in result.output.splitlines()[-1]
 
 
 def test_output_keeps_head_and_tail(worktree: Path) -> None:
@@ -247,24 +277,15 @@ def fresh_probe() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh_probe")
-@pytest.mark.parametrize(
-    ("programs", "strongest"),
-    [
-        ({"bwrap": 0, "unshare": 0}, Isolation.BWRAP),
-        ({"bwrap": 1, "unshare": 0}, Isolation.NAMESPACES),
-        ({"unshare": 1}, Isolation.NONE),
-        ({}, Isolation.NONE),
-    ],
-)
-def test_probe_takes_the_strongest_that_works(
-    programs: dict[str, int], strongest: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.needs_namespaces
+def test_without_a_working_bubblewrap_namespaces_are_the_strongest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, exit_code in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\nexit {exit_code}\n")
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert strongest_isolation() is strongest
+    assert strongest_isolation() is Isolation.NAMESPACES
 
 
 def test_every_isolation_says_what_it_is() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.sandbox.bubblewrap import Isolation
+from agentos.sandbox.isolation import Isolation
 from agentos.workflows.implementation.control import control_problem, made_to_fail
 from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, SuiteReport
 

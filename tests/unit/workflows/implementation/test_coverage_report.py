@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.sandbox.bubblewrap import Sandbox
+from agentos.sandbox.sandbox import Sandbox
 from agentos.workflows.implementation.coverage_report import CoverageReportError, parse_coverage
 from agentos.workflows.implementation.judging import judge_green
 from agentos.workflows.implementation.suite_report import FileCoverage

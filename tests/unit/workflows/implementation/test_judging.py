@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.sandbox.bubblewrap import Isolation
+from agentos.sandbox.isolation import Isolation
 from agentos.workflows.implementation.judging import (
     Round,
     best_round,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentos.git.worktrees import Worktree
-from agentos.sandbox.bubblewrap import Isolation
+from agentos.sandbox.isolation import Isolation
 from agentos.settings import Implementation, Settings
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import GreenVerdict

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentos.documents.verdict import Review, Verdict
-from agentos.sandbox.bubblewrap import Isolation
+from agentos.sandbox.isolation import Isolation
 from agentos.workflows.implementation.file_operations import Deviation
 from agentos.workflows.implementation.judging import Round
 from agentos.workflows.implementation.reports import implementation_report
@@ -213,7 +213,7 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
         state(green=unverified, baseline=replace(BASELINE, suite=run(timed_out=True))), restored=None
     )
 
-    assert "- Isolation of this and every other run: bwrap: no network" in text
+    assert "- Isolation of this and every other run: bwrap: code sees the project" in text
     assert "The project's own suite: did not end in time (`python -m pytest`)" in text
     assert "Passes already, so it proves nothing new: `a::b`" in text
     assert "Coverage of changed files: not measured, target 85 %" in text

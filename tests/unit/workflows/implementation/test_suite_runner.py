@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import UsageError
-from agentos.sandbox.bubblewrap import Sandbox
+from agentos.sandbox.sandbox import Sandbox
 from agentos.workflows.implementation.judging import defined_tests, judge_green, judge_red
 from agentos.workflows.implementation.suite_report import CaseStatus, FileCoverage, JunitError, parse_junit
 from agentos.workflows.implementation.suite_runner import Pytest, find_python, read_untrusted, run_command
