@@ -158,11 +158,14 @@ def _verdict(spec: Spec, status: int, said: str, ended_by: EndedBy | None) -> Ve
     kind, _, rest = said.partition(" ")
     if kind == "problem":
         return Verdict(problem=rest)
-    code = os.waitstatus_to_exitcode(status) if kind != "ended" else int(rest)
+    code, left = (int(word) for word in rest.split()) if kind == "ended" else (os.waitstatus_to_exitcode(status), 0)
     if spec.isolation == "bwrap" and _SHELLS_SIGNAL_BASE < code <= _SHELLS_SIGNAL_BASE + 64:
         code = _SHELLS_SIGNAL_BASE - code
     if ended_by is None and code == -signal.SIGXFSZ:
         ended_by = EndedBy.FILE_SIZE
+    if ended_by is None and left > spec.limits.processes:
+        # The kernel's own limit was faster than the next look.
+        ended_by = EndedBy.PROCESSES
     return Verdict(
         exit_code=code if code >= 0 and ended_by is None else None,
         signal_number=-code if code < 0 else None,
@@ -271,7 +274,8 @@ def _be_first_process(command: int, telling: int) -> NoReturn:
     ended, status = 0, 0
     while ended != command:
         ended, status = os.wait()
-    os.write(telling, f"ended {os.waitstatus_to_exitcode(status)}".encode())
+    left = sum(name.isdigit() for name in os.listdir("/proc"))  # noqa: PTH208 - names
+    os.write(telling, f"ended {os.waitstatus_to_exitcode(status)} {left}".encode())
     os._exit(0)
 
 

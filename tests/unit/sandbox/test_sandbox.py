@@ -201,7 +201,7 @@ def test_a_worktree_in_the_hidden_home_is_all_there_is_of_it(isolation: Isolatio
     assert (inner / "made").exists()
 
 
-@pytest.mark.parametrize("isolation", ALL)
+@pytest.mark.parametrize("isolation", [NAMESPACES, LANDLOCK])
 @pytest.mark.parametrize(
     ("limits", "code", "ended_by"),
     [
