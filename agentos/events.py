@@ -227,6 +227,20 @@ class ParallelismChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTaken:
+    """Somebody steered the run while it was under way."""
+
+    act: str
+    """`pause`, `resume`, `parallel`, `budget`, `stop`, `skip` or `retry`."""
+    by: str
+    """The user, and what they used: `ada (ctl)`."""
+    target: str = ""
+    """The item that was meant, if it was one."""
+    value: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetNoticed:
     """80 % or 100 % of the budget is spent or reserved."""
 
@@ -270,6 +284,7 @@ Event = (
     | PoolResumed
     | KeyCoolingDown
     | ParallelismChanged
+    | ControlTaken
     | BudgetNoticed
     | RunEnded
 )

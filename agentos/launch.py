@@ -19,6 +19,7 @@ from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
 from agentos.engine.checkpoints import outlived, store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, take_claims
+from agentos.engine.control import ControlServer
 from agentos.engine.coordinator import Coordinator
 from agentos.engine.done_notes import Done, DoneNotes, StillDone, always
 from agentos.engine.interpreter import Interpreter
@@ -185,7 +186,8 @@ class Launcher:
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
-            exit_code = self._execute(run, claims, output, results, [*keys.warnings, *endpoint_warnings, *passing_on])
+            warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *_listen(cleanup, run_dir, loop, run)]
+            exit_code = self._execute(run, claims, output, results, warnings)
             _tidy_up(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
@@ -243,6 +245,15 @@ def _backend(
 ) -> Backend:
     fork = request.start_method == "forkserver" and host.CAN_FORK_SAFELY
     return ForkServerBackend(loop, events, setup, fork=fork, claims_fd=claims.fileno(), redactor=redactor)
+
+
+def _listen(cleanup: ExitStack, run_dir: Path, loop: Loop, run: Coordinator) -> list[str]:
+    """Let people steer the run. What to tell when they cannot."""
+    try:
+        cleanup.callback(ControlServer(run_dir, loop, run.steer).close)
+    except OSError as error:
+        return [f"this run cannot be steered while it is under way: {error.strerror or error}"]
+    return []
 
 
 def _tidy_up(now: datetime) -> None:

@@ -114,7 +114,7 @@ FAILED: Final = Outcome(
 )
 SKIPPED: Final = Outcome(
     name="skipped",
-    meaning="not started: a dependency did not end well, or another run has the item",
+    meaning="not done: a dependency did not end well, another run has the item, or somebody skipped it",
     clause="was skipped",
     is_failure=True,
     is_unfinished=True,
@@ -159,6 +159,8 @@ class Cause(StrEnum):
     """An earlier run of the batch did it; this one did nothing."""
     HELD = "held"
     """Another run has it: it is skipped, and this one cannot say that it is done."""
+    PERSON = "person"
+    """Somebody said so while the run was under way."""
     DEPENDENCY = "dependency"
     """A dependency did not end well enough."""
     NO_USABLE_KEY = "no_usable_key"

@@ -33,6 +33,7 @@ COMMANDS = {
     "config": "the settings that hold here, and where each comes from",
     "run": "run a LangGraph graph over many items",
     "runs": "list, show, follow and prune runs",
+    "ctl": "pause, resume and steer a run that is under way",
     "keys": "list, add, remove, check and reset keys",
     "lint": "check low-level designs and issues",
     "repl": "the same commands at a prompt, with history and completion",

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit
 from agentos.engine.claims import Claims
@@ -32,9 +33,18 @@ from agentos.engine.signals import signals_handled
 from agentos.engine.standby import Standby
 from agentos.engine.standstill import Standstill
 from agentos.engine.start_messages import StartMessages
+from agentos.engine.steering import Act, NotYet, Steering
 from agentos.engine.stopping import Stopping
 from agentos.errors import ExitCode
-from agentos.events import Event, Listener, OutputProduced, RunFaulted, StopRequested, Warned
+from agentos.events import (
+    Event,
+    Listener,
+    OutputProduced,
+    RunFaulted,
+    StopRequested,
+    Warned,
+    counts_by_name,
+)
 from agentos.keys.leases import LeaseAsk, LeaseCancel, LeaseReturn
 from agentos.keys.redaction import Redactor, redact_record
 
@@ -76,7 +86,9 @@ class Coordinator:
         self._store = ItemStore(settings.project_dir, settings.workflow, claims)
         self._starts = StartMessages(settings, self._items, self._store, redactor)
         self._results = Results(settings, tuple(self._items), self._store, self._emit, redactor, fault=self.fault)
-        self._places = Places(settings.parallel, loop, self._emit, self._limit_changed)
+        self._places = Places(
+            settings.parallel, loop, self._emit, self._limit_changed, is_paused=lambda: self._steering.is_paused
+        )
         self._writers = Writers()
         self._running: dict[str, ItemRun] = {}
         self._waiting_for_graph: list[Start] = []
@@ -85,6 +97,7 @@ class Coordinator:
         self._losses = 0
         self._began = loop.now()
         self._is_over = False
+        self._steering = Steering(self, settings, self._emit)
         self._stopping = Stopping(loop, kill_all=self._kill_the_rest, give_up=loop.stop)
         self.standstill = Standstill(loop, self._backend, self._stood_still)
         self._standby = self._make_standby()
@@ -148,11 +161,29 @@ class Coordinator:
         self._emit(RunFaulted(reason=reason))
         # A fault may come from within any emit, so stopping waits for the loop; that nothing new starts does not.
         actions = self._schedule.limit_changed(0)
-        self._loop.post(lambda: self._perform(actions))
+        self._loop.post(lambda: self.perform(actions))
         self.request_stop(reason, exit_code=ExitCode.ITEM_FAILED)
 
     def send(self, item_id: str, message: DownMessage) -> None:
         self._backend.send(item_id, message)
+
+    def steer(self, act: Act) -> dict[str, Any]:
+        """What a person wants of the run now. Raises ActRefused."""
+        if not self.has_begun and (act.name, act.item_id) != ("stop", ""):
+            raise NotYet("the run is just starting; try again in a moment")
+        return self._steering.take(act)
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._schedule
+
+    @property
+    def running(self) -> Mapping[str, ItemRun]:
+        return self._running
+
+    @property
+    def results(self) -> Results:
+        return self._results
 
     def waiting_changed(self, waiting: set[str]) -> None:
         for item_id, run in self._running.items():
@@ -161,8 +192,39 @@ class Coordinator:
     def set_parallel(self, parallel: int) -> None:
         self._places.limit_by_keys(parallel)
 
+    def follow_limits(self) -> None:
+        self._places.follow()
+
+    def want_parallel(self, parallel: int, reason: str) -> None:
+        """A person wants so many at once."""
+        self._places.want(parallel, reason)
+        self._keys.want(parallel)
+
     def _limit_changed(self, limit: int) -> None:
-        self._perform(self._schedule.limit_changed(limit))
+        self.perform(self._schedule.limit_changed(limit))
+
+    def change_budget(self, cap_usd: float) -> bool:
+        return self._keys.change_budget(cap_usd)
+
+    def status(self) -> dict[str, Any]:
+        """How the run is, in plain data."""
+        money = self._keys.money
+        return {
+            "run": self._settings.run_id,
+            "state": "stopping" if self.is_stopping else "paused" if self._steering.is_paused else "running",
+            "paused_by": self._steering.paused_by,
+            "parallel": {"wanted": self._places.wanted, "now": self._schedule.limit},
+            "total": len(self._items),
+            "running": {
+                item_id: {"node": run.node, "seconds": round(run.watch.seconds, 1)}
+                for item_id, run in self._running.items()
+            },
+            "waiting_for_a_key": sorted(self._keys.waiting),
+            "counts": counts_by_name(self._results.counts),
+            "left": [item_id for item_id in self._schedule.left if item_id not in self._running],
+            "spent_usd": money and round(money[0], 6),
+            "budget_usd": money and money[1],
+        }
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -179,11 +241,11 @@ class Coordinator:
         self._keys.run_stops()
         for item_id in self._standby:
             self._backend.kill(item_id)
-        self._perform(self._schedule.stop(at_once=at_once))
+        self.perform(self._schedule.stop(at_once=at_once))
         self._backend.hold_nothing_back()
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         for start in waiting:
-            self._perform(self._schedule.ended(start.item_id, Ending.INTERRUPTED))
+            self.perform(self._schedule.ended(start.item_id, Ending.INTERRUPTED))
 
     def _kill_the_rest(self) -> None:
         for run in self._running.values():
@@ -193,7 +255,7 @@ class Coordinator:
         for run in self._running.values():
             run.watch.stood_still(since)
 
-    def _perform(self, actions: Sequence[Action]) -> None:
+    def perform(self, actions: Sequence[Action]) -> None:
         for action in actions:
             match action:
                 case Start():
@@ -225,11 +287,11 @@ class Coordinator:
         except OSError as error:
             del self._running[item_id]
             self.fault(f"cannot start a worker: {error.strerror or error}")
-            self._perform(self._schedule.ended(item_id, Ending.INTERRUPTED))
+            self.perform(self._schedule.ended(item_id, Ending.INTERRUPTED))
         except Exception as error:
             # Its input may come from a program, and hold what cannot be sent.
             del self._running[item_id]
-            self._perform(self._schedule.ended(item_id, self._results.surprised(run, error)))
+            self.perform(self._schedule.ended(item_id, self._results.surprised(run, error)))
 
     def _item_run(self, start: Start) -> ItemRun:
         return ItemRun(
@@ -242,6 +304,7 @@ class Coordinator:
             hold_node=self._hold_node,
             on_at_work=self._standby.plan,
             is_unread=lambda: self.standstill.is_unread,
+            is_paused=lambda: self._steering.is_paused,
         )
 
     def _make_worker(self, item_id: str, attempt: int) -> None:
@@ -258,14 +321,14 @@ class Coordinator:
             self._begin_run(notice)
             self._places.begin()
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
-        self._perform(waiting)
+        self.perform(waiting)
 
     def _begin_run(self, notice: str = "") -> None:
         self.has_begun = True
         self._begin()
         if notice:
             self._emit(Warned(text=notice))
-        self._perform(self._schedule.begin())
+        self.perform(self._schedule.begin())
 
     def load_failed(self, failure: LoadFailure) -> None:
         if self.is_stopping:
@@ -311,7 +374,7 @@ class Coordinator:
             ending = self._conclude(run, end)
         except Exception as error:
             ending = self._results.surprised(run, error)
-        self._perform(self._schedule.ended(item_id, ending))
+        self.perform(self._schedule.ended(item_id, ending))
 
     @contextmanager
     def _blamed_on(self, item_id: str) -> Iterator[None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from agentos.engine.messages import ItemDone, ItemFailed, ItemStopped
 from agentos.engine.schedule import Ending
 from agentos.errors import ExitCode
-from agentos.outcomes import AWAITING_REVIEW, FAILED, INTERRUPTED, PAUSED, Cause, Outcome, outcome_named
+from agentos.outcomes import AWAITING_REVIEW, FAILED, INTERRUPTED, PAUSED, SKIPPED, Cause, Outcome, outcome_named
 
 FinalMessage = ItemDone | ItemFailed | ItemStopped
 
@@ -56,6 +56,7 @@ def decide_end(
     *,
     given_up: GivenUp | None = None,
     held_because: str = "",
+    skipped_because: str = "",
     is_stopping: bool = False,
     may_retry: bool = False,
 ) -> ItemEnd:
@@ -76,6 +77,8 @@ def decide_end(
                 error_type=word.error_type,
                 traceback=word.traceback,
             )
+    if skipped_because:
+        return ItemEnd(ending=Ending.NOT_DONE, outcome=SKIPPED, cause=Cause.PERSON, reason=skipped_because)
     if held_because and not is_stopping:
         return ItemEnd(ending=Ending.NOT_DONE, outcome=PAUSED, reason=held_because)
     if isinstance(word, ItemStopped) or (is_stopping and given_up is None):

@@ -59,13 +59,19 @@ class ItemRun:
         hold_node: HoldNode,
         on_at_work: Callable[[], None],
         is_unread: Callable[[], bool],
+        is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_at_work` is called once, when the first node has been let start."""
+        """`on_at_work` is called once, when the first node has been let start.
+
+        While `is_paused`, no node starts; `go_on` lets the one start that has waited.
+        """
         self.item = item
         self.attempt = attempt
         self.given_up: GivenUp | None = None
         self.held_because = ""
         """Why its next node was not let start: it ends as paused."""
+        self.skipped_because = ""
+        """A person does not want it any more."""
         self.is_stopping = False
         self.is_at_work = False
         """Its first node has been let start."""
@@ -80,6 +86,10 @@ class ItemRun:
         self._hold_node = hold_node
         self._on_at_work = on_at_work
         self.is_unread = is_unread
+        self._is_paused = is_paused
+        self._waiting_node: str | None = None
+        self.node = ""
+        """What it does now, or did last."""
         self.watch = ItemWatch(item.id, loop, limits, self, lambda: backend.is_suspended(item.id))
         self._exit_timer: Timer | None = None
 
@@ -103,6 +113,13 @@ class ItemRun:
                 pass
             case ItemDone() | ItemFailed() | ItemStopped():
                 self._ends(message)
+
+    def go_on(self) -> None:
+        """The run is no longer paused."""
+        node, self._waiting_node = self._waiting_node, None
+        if node is not None and not self.is_stopping:
+            self.watch.wait_for_person(False)
+            self._start_or_hold(node)
 
     def stop(self) -> None:
         """At the next safe point; its last checkpoint stands."""
@@ -144,10 +161,15 @@ class ItemRun:
 
     def _start_or_hold(self, node: str) -> None:
         item_id = self.item.id
+        if self._is_paused():
+            self._waiting_node = node
+            self.watch.wait_for_person(True)
+            return
         self.held_because = self.held_because or self._hold_node(item_id, node)
         if self.held_because:
             self._backend.send(item_id, StopItem())
             return
+        self.node = node
         self._emit(NodeStarted(item_id=item_id, node=node))
         self._backend.send(item_id, Proceed())
         if not self.is_at_work:

@@ -76,6 +76,10 @@ class ItemStore:
         """Another run may have the item from here on."""
         self._claims.give_back(claim_name(self._workflow, item_id))
 
+    def take_back(self, item_id: str) -> bool:
+        """Have the item again. False: another run was faster."""
+        return self._claims.take(claim_name(self._workflow, item_id))
+
     def _staged(self, item_id: str, path: str) -> Path:
         return staged_path(path, self.checkpoint_address(item_id))
 

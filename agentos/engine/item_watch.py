@@ -46,7 +46,8 @@ class ItemWatch:
         self._is_suspended = is_suspended
         self._clock = ItemClock(loop.now())
         self._heard = loop.now()
-        self._is_waiting = False
+        self._waits_for: set[str] = set()
+        """What it is not to blame for: a key, a person."""
         self._was_suspended = False
         self._is_closed = False
         self._time_timer: Timer | None = None
@@ -74,25 +75,34 @@ class ItemWatch:
     def hear(self) -> None:
         """A sign of life."""
         self._heard = self._loop.now()
-        if self._clock.is_paused and not self._is_waiting:
+        if self._clock.is_paused and not self._waits_for:
             self._clock.go_on(self._heard)
             self._plan_time_check()
 
     def wait_for_key(self, is_waiting: bool) -> None:
         """Time spent waiting for a key does not count."""
+        self._wait("key", is_waiting)
+
+    def wait_for_person(self, is_waiting: bool) -> None:
+        """Nor does the time of a run that somebody paused."""
+        self._wait("person", is_waiting)
+
+    def _wait(self, what: str, is_waiting: bool) -> None:
         if is_waiting:
-            self._clock.pause(self._loop.now())
-            self._is_waiting = True
-        elif self._is_waiting:
-            self._is_waiting = False
-            self._clock.go_on(self._loop.now())
-            self._plan_time_check()
+            if not self._waits_for:
+                self._clock.pause(self._loop.now())
+            self._waits_for.add(what)
+        elif what in self._waits_for:
+            self._waits_for.remove(what)
+            if not self._waits_for:
+                self._clock.go_on(self._loop.now())
+                self._plan_time_check()
 
     def stood_still(self, since: float) -> None:
         """It could not work since then, through no fault of its own."""
         self._heard = self._loop.now()
         self._plan_stall_check()
-        if not self._is_waiting:
+        if not self._waits_for:
             self._clock.pause(since)
             self._clock.go_on(self._heard)
             self._plan_time_check()
@@ -111,7 +121,7 @@ class ItemWatch:
             self._time_timer = self._loop.after(max(0.0, left), self._check_time)
 
     def _check_time(self) -> None:
-        if self._is_waiting or self._is_resting():
+        if self._waits_for or self._is_resting():
             return
         if self._clock.worked_seconds(self._loop.now()) + _GRAIN_SECONDS < self._limits.timeout_seconds:
             self._plan_time_check()

@@ -104,6 +104,29 @@ class LeaseServer:
         self._answer()
         return self._usage.pop(item_id, ItemUsage())
 
+    def want(self, parallel: int) -> None:
+        """A person wants so many items at once; as long as keys are scarce, fewer run."""
+        is_scarce = self._parallel < self._wanted
+        self._wanted = parallel
+        self._parallel = min(self._parallel, parallel) if is_scarce else parallel
+        self._control.set_parallel(self._parallel)
+
+    @property
+    def money(self) -> tuple[float, float] | None:
+        """Spent, and the most that may be; None without a budget."""
+        return self._broker.money
+
+    @property
+    def waiting(self) -> set[str]:
+        """Items that wait for a key."""
+        return self._broker.waiting_owners
+
+    def change_budget(self, cap_usd: float) -> bool:
+        """False when the run has none."""
+        is_changed = self._broker.change_budget(cap_usd)
+        self._answer()
+        return is_changed
+
     def run_stops(self) -> None:
         """Who waits and who is served is no news any longer: everybody is about to end."""
         self._is_stopping = True

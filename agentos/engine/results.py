@@ -90,6 +90,27 @@ class Results:
         self._record_skip(item_id, Cause.DEPENDENCY, f"dependency {dependency} {outcome.as_clause()}")
         self._store.give_back(item_id)
 
+    def skipped_by(self, item_id: str, reason: str) -> None:
+        """A person does not want an item that does not run."""
+        self._record_skip(item_id, Cause.PERSON, reason)
+        self._store.give_back(item_id)
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """Items that ended so, up to now."""
+        return self._tally.counts
+
+    def outcome_of(self, item_id: str) -> Outcome | None:
+        """How it ended; None as long as it has not."""
+        return self._tally.outcome_of(item_id) if self._tally.has_ended(item_id) else None
+
+    def reopened(self, item_id: str) -> bool:
+        """A person wants another attempt. False: another run has the item by now."""
+        if not self._store.take_back(item_id):
+            return False
+        self._tally.reopened(item_id)
+        return True
+
     def worker_gone(self, run: ItemRun, exit_code: int | None) -> Ending:
         """Decide how the attempt ended, and carry it out."""
         end = decide_end(
@@ -97,6 +118,7 @@ class Results:
             exit_code,
             given_up=run.given_up,
             held_because=run.held_because,
+            skipped_because=run.skipped_because,
             is_stopping=run.is_stopping,
             may_retry=run.attempt <= self._settings.retries,
         )

@@ -106,6 +106,10 @@ class Schedule:
         self._ready = [(place, i) for i, place in self._place.items() if not self._waits_for[i] and i not in not_ours]
         heapq.heapify(self._ready)
         self._attempts = dict.fromkeys(self._place, 0)
+        self._forgiven = dict.fromkeys(self._place, 0)
+        """Attempts that no longer count: a person wants another one."""
+        self._withdrawn: set[str] = set()
+        self._skipped: set[str] = set()
         self._running: set[str] = set()
         self._absent = [item_id for item_id in order if item_id in absent]
         self._open: dict[str, None] = dict.fromkeys(i for i in order if i not in not_ours)
@@ -121,7 +125,7 @@ class Schedule:
     @property
     def left(self) -> tuple[str, ...]:
         """Items that have not ended, in order."""
-        return tuple(self._open)
+        return tuple(sorted(self._open, key=self._place.__getitem__))
 
     @property
     def limit(self) -> int:
@@ -130,6 +134,20 @@ class Schedule:
     @property
     def is_stopping(self) -> bool:
         return self._is_stopping
+
+    def __contains__(self, item_id: str) -> bool:
+        return item_id in self._place
+
+    def unmet(self, item_id: str) -> tuple[str, ...]:
+        """Dependencies of the item that are not done, in order."""
+        return tuple(sorted(self._waits_for[item_id], key=self._place.__getitem__))
+
+    def skipped_for(self, item_id: str) -> list[str]:
+        """Items that were skipped because this one, or one that was skipped for it, did not end well."""
+        found = [item_id]
+        for cause in found:
+            found += [each for each in self._dependents[cause] if each in self._skipped and each not in found]
+        return found[1:]
 
     def next_up(self, count: int) -> list[str]:
         """Items that could start now if there were places, first attempts only, in order."""
@@ -173,6 +191,29 @@ class Schedule:
         self._limit = limit
         return self._advance()
 
+    def withdraw(self, item_id: str) -> list[Action]:
+        """An item that has not ended does not start any more: it is left for the next run."""
+        self._withdrawn.add(item_id)
+        self._leave_queue(item_id)
+        return self._advance()
+
+    def skip(self, item_id: str) -> list[Action]:
+        """An item that does not run will not, nor will its dependents."""
+        del self._open[item_id]
+        self._leave_queue(item_id)
+        return self._skip_dependents(item_id) + self._advance()
+
+    def reopen(self, item_id: str) -> list[Action]:
+        """An item that ended, or was withdrawn, starts again, and with it those that were skipped for it."""
+        self._withdrawn.discard(item_id)
+        self._forgiven[item_id] = self._attempts[item_id]
+        for reopened in [item_id, *self.skipped_for(item_id)]:
+            self._open[reopened] = None
+            self._skipped.discard(reopened)
+            if not self._waits_for[reopened]:
+                heapq.heappush(self._ready, (self._place[reopened], reopened))
+        return self._advance()
+
     def stop(self, *, at_once: bool = False) -> list[Action]:
         """Nothing new starts; running items are asked to stop, or killed."""
         self._is_stopping = True
@@ -183,12 +224,14 @@ class Schedule:
     def _may_go_on(self, item_id: str, ending: Ending) -> bool:
         if self._is_stopping:
             return False
-        return ending is Ending.LOST or self._attempts[item_id] <= self._retries
+        if item_id in self._withdrawn:
+            return False
+        return ending is Ending.LOST or self._attempts[item_id] - self._forgiven[item_id] <= self._retries
 
     def _release_dependents(self, item_id: str) -> None:
         for dependent in self._dependents[item_id]:
             self._waits_for[dependent].discard(item_id)
-            if not self._waits_for[dependent] and dependent in self._open:
+            if not self._waits_for[dependent] and dependent in self._open and dependent not in self._withdrawn:
                 heapq.heappush(self._ready, (self._place[dependent], dependent))
 
     def _skip_dependents(self, item_id: str) -> list[Action]:
@@ -199,9 +242,14 @@ class Schedule:
             for dependent in self._dependents[cause]:
                 if dependent in self._open:
                     del self._open[dependent]
+                    self._skipped.add(dependent)
                     skips.append(Skip(dependent, cause))
                     queue.append(dependent)
         return skips
+
+    def _leave_queue(self, item_id: str) -> None:
+        self._ready = [entry for entry in self._ready if entry[1] != item_id]
+        heapq.heapify(self._ready)
 
     def _has_no_rival_running(self, item_id: str) -> bool:
         return self._running.isdisjoint(self._rivals.get(item_id, ()))

@@ -29,6 +29,10 @@ class Tally:
     def ended(self, end: ItemEnded) -> None:
         self._ends[end.item_id] = end
 
+    def reopened(self, item_id: str) -> None:
+        """It is to be tried again: how it ended does not count."""
+        self._ends.pop(item_id, None)
+
     def has_ended(self, item_id: str) -> bool:
         return item_id in self._ends
 

@@ -158,6 +158,18 @@ class KeyBroker:
         held = self._held.get(fence)
         return held is not None and held.owner == owner
 
+    def change_budget(self, cap_usd: float) -> bool:
+        """Calls that have been let in are paid, also when there is less than was reserved. False: there is none."""
+        if self._budget is None:
+            return False
+        self._budget.cap_usd = cap_usd
+        return True
+
+    @property
+    def money(self) -> tuple[float, float] | None:
+        """Spent, and the most that may be; None without a budget."""
+        return None if self._budget is None else (self._budget.spent_usd, self._budget.cap_usd)
+
     def drop_owner(self, owner: str) -> None:
         """Its worker is gone: what it held serves the next waiter."""
         self._remove(lambda call: call.owner == owner)

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from agentos.clock import stamp
 from agentos.errors import ExitCode, UsageError
-from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, counts_by_name, type_name
+from agentos.events import ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped, counts_by_name, type_name
 from agentos.files import read_regular
 from agentos.hints import Hint
 from agentos.outcomes import Outcome, outcome_named
@@ -45,7 +45,7 @@ POLL_SECONDS = 0.1
 _RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _ITEM_ENDED = b'"type":"item_ended"'
-_OUTCOME = re.compile(rb'"outcome":"([^"\\]+)"')
+_ITEM_AND_OUTCOME = re.compile(rb'"item":("(?:[^"\\]|\\.)*"),"outcome":"([^"\\]+)"')
 _DOOMED = ".pruned-"
 _BEING_MADE = timedelta(minutes=1)
 """A run this young may not hold its lock yet."""
@@ -158,9 +158,21 @@ def holders_of(project_dir: str, workflow: str, *, besides: str) -> dict[str, st
             continue
         taken = taken_by(run_dir)
         if (taken.project_dir, taken.workflow) == (project_dir, workflow):
-            ended = {s.event.item_id for s in read_audit(run_dir, ("item_ended",)) if isinstance(s.event, ItemEnded)}
+            ended = _ended_items(run_dir)
             holders |= {item_id: run_dir.name for item_id in taken.items if item_id not in ended}
     return holders
+
+
+def _ended_items(run_dir: Path) -> set[str]:
+    """Those that are not under way again, because somebody wanted another attempt."""
+    ended: set[str] = set()
+    for stamped in read_audit(run_dir, ("item_started", "item_ended")):
+        match stamped.event:
+            case ItemStarted(item_id=item_id):
+                ended.discard(item_id)
+            case ItemEnded(item_id=item_id):
+                ended.add(item_id)
+    return ended
 
 
 def list_runs() -> list[Run]:
@@ -224,12 +236,13 @@ def _counts_in_audit(run_dir: Path) -> dict[Outcome, int]:
 
     A quote inside of a text is escaped, so what is looked for is never part of one.
     """
-    names: Counter[bytes] = Counter()
+    ends: dict[bytes, bytes] = {}  # By item: one that was retried has ended twice.
     with suppress(FileNotFoundError), (run_dir / AUDIT_NAME).open("rb") as lines:
         for line in lines:
-            if _ITEM_ENDED in line and line.endswith(b"}\n") and (found := _OUTCOME.search(line)):
-                names[found[1]] += 1
-    outcomes = {outcome_named(name.decode("ascii", "replace")): number for name, number in names.items()}
+            if _ITEM_ENDED in line and line.endswith(b"}\n") and (found := _ITEM_AND_OUTCOME.search(line)):
+                ends[found[1]] = found[2]
+    counted = Counter(ends.values())
+    outcomes = {outcome_named(name.decode("ascii", "replace")): number for name, number in counted.items()}
     return {outcome: number for outcome, number in outcomes.items() if not outcome.is_left}
 
 

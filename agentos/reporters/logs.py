@@ -8,6 +8,7 @@ from typing import assert_never
 from agentos.events import (
     BudgetNoticed,
     ChildrenLeaked,
+    ControlTaken,
     CustomWritten,
     ItemEnded,
     ItemNoticed,
@@ -80,6 +81,7 @@ class LogReporter:
                 | PoolResumed()
                 | KeyCoolingDown()
                 | ParallelismChanged()
+                | ControlTaken()
                 | BudgetNoticed()
                 | RunEnded()
             ):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agentos.events import (
+    ControlTaken,
     Event,
     ItemEnded,
     ItemRetried,
@@ -102,13 +103,14 @@ class Progress:
 
     def __init__(self) -> None:
         self.total = 0
-        self._counts: Counter[Outcome] = Counter()
+        self._ends: dict[str, Outcome] = {}
         self._parallel = 1
         self._place: dict[str, int] = {}
         self._running: dict[str, float] = {}
         self._finished = Durations()
         self._has_keys = True
         self._is_stopping = False
+        self._is_paused = False
 
     def note(self, event: Event, now: float) -> bool:
         """Take the event in. True if what is shown changes by it."""
@@ -118,6 +120,7 @@ class Progress:
                 self._place = {item_id: place for place, item_id in enumerate(items)}
             case ItemStarted(item_id=item_id):
                 self._running[item_id] = now
+                self._ends.pop(item_id, None)  # Somebody wanted another attempt.
             case ItemRetried(item_id=item_id):
                 self._running.pop(item_id, None)
             case ItemEnded():
@@ -128,6 +131,8 @@ class Progress:
                 self._has_keys = kind == "none_valid"  # Then calls fail; nobody waits.
             case PoolResumed():
                 self._has_keys = True
+            case ControlTaken(act="pause" | "resume" as act):
+                self._is_paused = act == "pause"
             case StopRequested():
                 self._is_stopping = True
             case _:
@@ -137,13 +142,13 @@ class Progress:
     def _end(self, event: ItemEnded) -> None:
         self._running.pop(event.item_id, None)
         if not event.outcome.is_left:
-            self._counts[event.outcome] += 1
+            self._ends[event.item_id] = event.outcome
             if not event.outcome.never_ran and event.attempts:
                 self._finished.add(event.seconds)
 
     @property
     def ended(self) -> int:
-        return self._counts.total()
+        return len(self._ends)
 
     @property
     def percent(self) -> int:
@@ -152,12 +157,12 @@ class Progress:
     @property
     def has_estimate(self) -> bool:
         """Whether a time left is shown, which changes by the clock alone."""
-        is_known = self._finished.count >= ENDED_BEFORE_ESTIMATE and self._has_keys and not self._is_stopping
-        return is_known and self.ended < self.total
+        is_known = self._finished.count >= ENDED_BEFORE_ESTIMATE and self._has_keys
+        return is_known and not (self._is_stopping or self._is_paused) and self.ended < self.total
 
     def line(self) -> str:
         """`[=====>    ] 5/10 workflows complete`."""
-        return standing(self._counts, self.total)
+        return standing(Counter(self._ends.values()), self.total)
 
     def status_line(self, now: float, columns: int, label_of: LabelOf) -> str:
         """The line with all that fits into the columns: words go first, the numbers last."""
@@ -188,6 +193,8 @@ class Progress:
     def _outlook(self, now: float) -> str:
         if self._is_stopping:
             return "stopping"
+        if self._is_paused:
+            return "paused"
         if not self._has_keys:
             return "waiting for keys"
         if not self.has_estimate:

@@ -38,6 +38,9 @@ class ResultsReporter:
         """Items of this run that `target` has no line of yet, in order."""
         self._held: dict[str, Span] = {}
         """Lines that wait for those before them."""
+        self._handed_on: set[str] = set()
+        self._has_repeats = False
+        """An item that was retried has two lines: the last one counts."""
 
     def begin(self, items: Sequence[str], run_of_done: Mapping[str, str]) -> None:
         """Before the first item. Of this run's items only those that earlier runs have done keep a line.
@@ -75,7 +78,7 @@ class ResultsReporter:
         if self._file is not None and isinstance(self._target, Path):
             self._file.close()
             self._file = None
-            if self._is_ordered:
+            if self._is_ordered or self._has_repeats:
                 # Runs of some of the items, and runs that were killed, leave them in the order they came.
                 self._write_file(self._target, known_spans(self._target))
 
@@ -88,6 +91,8 @@ class ResultsReporter:
     def _hand_on(self, item_id: str, span: Span) -> None:
         if self._target is None:
             return
+        self._has_repeats |= item_id in self._handed_on
+        self._handed_on.add(item_id)
         if not self._is_ordered:
             self._write(span.read())
             return

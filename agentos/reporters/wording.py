@@ -11,6 +11,7 @@ from typing import assert_never
 from agentos.events import (
     BudgetNoticed,
     ChildrenLeaked,
+    ControlTaken,
     CustomWritten,
     Event,
     ItemEnded,
@@ -111,6 +112,8 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
         case PoolExhausted():
             # Nobody waits for a key that will never come; all others do.
             return [f"{_EXHAUSTED} {_next_opening(event) if event.kind == 'limited' else _busy(event)}"]
+        case ControlTaken(target=target):
+            return [f"{prefix_of(label_of(target)) if target else COORDINATOR} {text}" for text in _act_texts(event)]
         case StopRequested(at_once=True):
             return [f"{COORDINATOR} Stopping at once"]
         case StopRequested(has_workers=has_workers):
@@ -224,6 +227,26 @@ def _run_text(event: _RunEvent) -> str:
             return counts_in_words(counts)
         case _:
             assert_never(event)
+
+
+def _act_texts(event: ControlTaken) -> list[str]:
+    """Who did what. Nothing where what follows from it is told by itself: an end, a number of items at once."""
+    who = f"{one_line(event.by)}{f': {one_line(event.reason)}' if event.reason else ''}"
+    match event.act:
+        case "pause":
+            return [f"Paused by {who}. What is under way finishes; nothing new starts"]
+        case "resume":
+            return [f"Resumed by {who}"]
+        case "budget":
+            return [f"Budget is ${event.value or 0.0:,.2f} from here on, set by {who}"]
+        case "stop" if event.target:
+            return [f"stopping, asked by {who}; it keeps its checkpoint"]
+        case "stop":
+            return [f"Stop asked by {who}"]
+        case "retry":
+            return [f"retrying, asked by {who}"]
+        case _:
+            return []
 
 
 def preflight_words(found: PreflightDone) -> str:

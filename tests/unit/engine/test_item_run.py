@@ -12,6 +12,7 @@ from agentos.engine.item_watch import TimeLimits
 from agentos.engine.loop import Loop
 from agentos.engine.messages import (
     DownMessage,
+    Heartbeat,
     ItemDone,
     ItemOpened,
     ItemStopped,
@@ -66,6 +67,7 @@ class Bench:
         self.told: list[Event] = []
         self.times_at_work = 0
         self.held_because = ""
+        self.is_paused = False
 
     def item_run(self) -> ItemRun:
         return ItemRun(
@@ -78,6 +80,7 @@ class Bench:
             hold_node=lambda item_id, node: self.held_because or hold_nothing(item_id, node),
             on_at_work=self._note_work,
             is_unread=lambda: False,
+            is_paused=lambda: self.is_paused,
         )
 
     def _note_work(self) -> None:
@@ -176,3 +179,33 @@ def test_children_of_a_worker_that_we_ended_go_with_it_unsaid(bench: Bench) -> N
     run.kill()
     run.worker_gone(WorkerExit(code=-9, leaked=(8, 9)))
     assert bench.told == []
+
+
+def test_no_node_starts_while_the_run_is_paused_and_the_wait_costs_no_time(bench: Bench) -> None:
+    run = bench.item_run()
+    run.take(OPENED)
+    run.take(FIRST)
+    bench.is_paused = True
+    run.take(SECOND)
+    bench.pass_time(20)
+    run.take(Heartbeat())
+    bench.pass_time(20)
+    assert bench.backend.sent == [Proceed()]
+    assert run.watch.working_seconds == 0
+    bench.is_paused = False
+    run.go_on()
+    assert bench.backend.sent == [Proceed(), Proceed()]
+    assert bench.told[-1] == NodeStarted(item_id="42", node="review")
+    bench.pass_time(5)
+    assert run.watch.working_seconds == 5
+
+
+def test_an_item_that_is_stopped_in_a_pause_does_not_go_on_after_it(bench: Bench) -> None:
+    run = bench.item_run()
+    run.take(OPENED)
+    bench.is_paused = True
+    run.take(FIRST)
+    run.stop()
+    bench.is_paused = False
+    run.go_on()
+    assert bench.backend.sent == [StopItem()]

@@ -219,3 +219,43 @@ def test_done_items_do_not_start_and_their_dependents_need_not_wait() -> None:
 
 def test_a_batch_that_is_done_already_finishes_at_once() -> None:
     assert Schedule(["a", "b"], limit=1, done=["a", "b"]).begin() == [Finish()]
+
+
+def test_a_withdrawn_item_is_left_and_the_others_end() -> None:
+    schedule = Schedule(["a", "b", "c"], {"c": ["b"]}, limit=1)
+    schedule.begin()
+    schedule.withdraw("b")
+    assert schedule.ended("a", Ending.DONE) == [Finish()]
+    assert schedule.left == ("b", "c")
+
+
+def test_a_skipped_item_takes_its_dependents_with_it() -> None:
+    schedule = Schedule(["a", "b", "c"], {"c": ["b"]}, limit=1)
+    schedule.begin()
+    assert schedule.skip("b") == [Skip("c", "b")]
+    assert schedule.ended("a", Ending.DONE) == [Finish()]
+    assert schedule.left == ()
+
+
+def test_a_reopened_item_starts_again_in_its_place_and_so_does_what_was_skipped_for_it() -> None:
+    schedule = Schedule(["a", "b", "c", "d"], {"c": ["a"], "d": ["c"]}, limit=1)
+    schedule.begin()
+    schedule.ended("a", Ending.NOT_DONE)
+    assert schedule.skipped_for("a") == ["c", "d"]
+    assert schedule.unmet("c") == ("a",)
+    schedule.reopen("a")
+    assert schedule.left == ("a", "b", "c", "d")
+    assert started(schedule.ended("b", Ending.DONE)) == ["a"]
+    assert started(schedule.ended("a", Ending.DONE)) == ["c"]
+
+
+def test_a_reopened_item_has_all_its_attempts_again_and_counts_on() -> None:
+    schedule = Schedule(["a", "b"], limit=1, retries=1)
+    schedule.begin()
+    schedule.ended("a", Ending.CRASHED)
+    schedule.ended("a", Ending.CRASHED)
+    assert schedule.running == {"b"}
+    schedule.reopen("a")
+    assert schedule.ended("b", Ending.DONE) == [Start("a", 3)]
+    assert schedule.ended("a", Ending.CRASHED) == [Retry("a", 3), Start("a", 4)]
+    assert schedule.ended("a", Ending.CRASHED) == [Finish()]
