@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from backlog import Backlog
+from designs import Designs
 from harness import Sandbox
 
 
@@ -22,6 +23,15 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 @pytest.fixture
 def backlog(tmp_path: Path) -> Iterator[Backlog]:
     made = Backlog(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def designs(tmp_path: Path) -> Iterator[Designs]:
+    made = Designs(tmp_path)
     try:
         yield made
     finally:

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,15 +30,6 @@ def utils() -> ModuleType:
 def tool(utils: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
     return load("run_implement_from_lld")
-
-
-@pytest.fixture
-def designs(tmp_path: Path) -> Iterator[Designs]:
-    made = Designs(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def start(designs: Designs, *arguments: str, **choices: Any) -> Started:

@@ -34,15 +34,6 @@ NODES = [
 ]
 
 
-@pytest.fixture
-def designs(tmp_path: Path) -> Iterator[Designs]:
-    made = Designs(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Designs, Finished]]:
     """All nine designs, three at a time."""

@@ -23,15 +23,6 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
         yield made
 
 
-@pytest.fixture
-def designs(tmp_path: Path) -> Iterator[Designs]:
-    made = Designs(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 def interrupted(started: Started, line: str = ">>> Executing: N1_design") -> Finished:
     started.wait_for_line(line)
     started.kill(signal.SIGINT)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from pipe_ends import Pipe
 
 from agentos.engine.loop import READ, WRITE, Loop
 
@@ -19,27 +20,6 @@ def loop() -> Iterator[Loop]:
     made = Loop()
     # A test that forgets to stop its loop fails instead of hanging.
     made.after(30, lambda: pytest.fail("the loop was never stopped"))
-    yield made
-    made.close()
-
-
-class Pipe:
-    """Ends that a test may close; a number is never closed twice, as it may be somebody else's by then."""
-
-    def __init__(self) -> None:
-        self.read, self.write = os.pipe()
-        self._open = {self.read, self.write}
-
-    def close(self, *ends: int) -> None:
-        for end in ends or (self.read, self.write):
-            if end in self._open:
-                self._open.remove(end)
-                os.close(end)
-
-
-@pytest.fixture
-def pipe() -> Iterator[Pipe]:
-    made = Pipe()
     yield made
     made.close()
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pipe_ends import Pipe
 
 from agentos.engine import stream_sink
 from agentos.engine.loop import Loop
@@ -43,27 +44,6 @@ def loop() -> Iterator[Loop]:
 @pytest.fixture
 def calls() -> Calls:
     return Calls()
-
-
-class Pipe:
-    """Ends that a test may close; a number is never closed twice, as it may be somebody else's by then."""
-
-    def __init__(self) -> None:
-        self.read, self.write = os.pipe()
-        self._open = {self.read, self.write}
-
-    def close(self, *ends: int) -> None:
-        for end in ends or (self.read, self.write):
-            if end in self._open:
-                self._open.remove(end)
-                os.close(end)
-
-
-@pytest.fixture
-def pipe() -> Iterator[Pipe]:
-    made = Pipe()
-    yield made
-    made.close()
 
 
 def make_sink(descriptor: int, loop: Loop, calls: Calls) -> StreamSink:
