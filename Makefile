@@ -22,7 +22,7 @@ check: $(VENV)/.installed
 # Process tests start the command hundreds of times: compile what it loads once, before.
 test: $(VENV)/.installed
 	$(BIN)/python -m compileall -q agentos
-	$(BIN)/pytest -q -n 5 --dist loadfile tests
+	$(BIN)/pytest -q -n 5 --dist loadfile --no-loadscope-reorder tests
 
 # The long kill loops and everything else that takes minutes.
 test-slow: $(VENV)/.installed

@@ -63,8 +63,8 @@ def test_a_bad_items_file_is_refused_with_the_line_and_the_remedy(sandbox: Sandb
 
 
 def test_ids_that_are_not_safe_in_a_file_name_are_refused(sandbox: Sandbox) -> None:
-    unsafe = ["", "a b", "../x", "a/b", "a\\b", "a.b", "ünï", "a\n", "\u0430", "a\x00b", "-" * 129]
-    reserved = ["con", "NUL", "Aux", "prn", "COM1", "lpt9"]
+    """One of each kind; `test_input_sanitizer.py` has them all."""
+    unsafe, reserved = ["", "../x", "\u0430", "a\x00b"], ["NUL"]
     for bad in unsafe + reserved:
         sandbox.write_items({"id": "good"}, {"id": bad})
 

@@ -43,7 +43,7 @@ def test_workstreams_run_at_the_same_time_in_processes_of_their_own(shop: Worksh
         assert [event for event, _ in shop.history(slug)] == ["created", "start", "complete"]
 
 
-@pytest.mark.parametrize(("flags", "limit"), [((), 3), (("--max-concurrent", "2"), 2), (("--parallel", "1"), 1)])
+@pytest.mark.parametrize(("flags", "limit"), [((), 3), (("--max-concurrent", "2"), 2)])
 def test_no_more_run_at_once_than_allowed(shop: Workshop, flags: tuple[str, ...], limit: int) -> None:
     shop.make(**{f"w{number}": "n2: sleep 0.2" for number in range(5)})
     assert shop.run_graph("w*", *flags).code == 0
