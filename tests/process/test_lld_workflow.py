@@ -456,6 +456,7 @@ def kill_one_a_second(backlog: Backlog, started: Started) -> int:
     return killed
 
 
+@pytest.mark.slow
 def test_fifty_issues_survive_a_worker_killed_every_second(backlog: Backlog) -> None:
     backlog.add_issues(*range(1, 51))
     started = backlog.start_lld("--all", "--parallel", "10", "--retry", "50", *OFFLINE)
