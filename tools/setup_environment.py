@@ -40,7 +40,7 @@ def _install(python: Path) -> tuple[list[str], int]:
                 _say(f"  installing {packages} packages")
             elif line.startswith("Collecting ") and time.monotonic() > told + SECONDS_BETWEEN_LINES:
                 told = time.monotonic()
-                _say(f"  {packages} packages found")
+                _say(f"  {packages} package{'' if packages == 1 else 's'} found")
     return lines, process.returncode
 
 

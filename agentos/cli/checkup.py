@@ -144,9 +144,10 @@ class Checkup:
         except AgentosError as error:
             return Finding("issues", "error", str(error), "Correct sources.issues, or the file.")
         found = f"{counted(len(listing.items), 'issue')} in {settings.sources.issues}"
-        if listing.problems:
-            problems = listed([str(problem) for problem in listing.problems], 3)
-            return Finding("issues", "warning", f"{found}; not usable: {problems}", "Correct these files.")
+        unusable = [f"{Path(item.origin).name}: {item.problem}" for item in listing.items if item.problem]
+        unusable += map(str, listing.problems)
+        if unusable:
+            return Finding("issues", "warning", f"{found}; not usable: {listed(unusable, 3)}", "Correct these files.")
         return Finding("issues", "ok", found)
 
     def _git(self, settings: Settings) -> Iterator[Finding]:

@@ -122,7 +122,11 @@ def test_an_unset_variable_a_missing_sdk_and_a_broken_file_are_errors(designs: D
     assert designs.command("keys", "add", "beta", "--provider", "google", "--env", "UNSET_TOO").code == 0
     as_text = designs.command(*quick[:-1], env=live)
     assert designs.command("keys", "rm", "beta").code == 0
+    issue_dir = designs.project / "docs/issues"
+    issue_dir.mkdir(parents=True, exist_ok=True)
+    (issue_dir / "44-bad.md").write_text("---\nid: a/b\n---\n# Bad\n")
     unneeded = designs.command(*quick, env=offline)
+    (issue_dir / "44-bad.md").unlink()
     no_sdk = designs.command(*quick, env={**live, "UNSET_KEY": "nobodys", "PYTHONPATH": path})
     (designs.project / "agentos.toml").write_text("[model]\n[implementation]\ncoverage_target = 900\n")
     broken = designs.command(*quick, env={**offline, "AGENTOS_CODER": "cli:nope"})
@@ -133,6 +137,7 @@ def test_an_unset_variable_a_missing_sdk_and_a_broken_file_are_errors(designs: D
     assert (unset.code, unneeded.code, no_sdk.code, broken.code) == (1, 0, 1, 1)
     assert any("UNSET_KEY is not set" in each["text"] and each["fix"] for each in findings(unset, "error"))
     assert any("UNSET_KEY is not set" in each["text"] for each in findings(unneeded, "warning"))
+    assert any("44-bad.md: Invalid identifier 'a/b'" in each["text"] for each in findings(unneeded, "warning"))
     (sdk,) = findings(no_sdk, "error")
     assert "The SDK for google is not installed" in sdk["text"]
     assert "pip install" in sdk["fix"]
