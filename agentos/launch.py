@@ -34,6 +34,7 @@ from agentos.engine.signals import signals_handled, stops_deferred
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Listener, PreflightDone, Stamped, Warned
 from agentos.files import remove_all, remove_empty
+from agentos.gateway.environment import upstream_urls
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
@@ -54,6 +55,7 @@ from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.results import ResultsReporter
 from agentos.reporters.summary import SummaryReporter
+from agentos.run_gateway import RunGateway
 from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
 from agentos.text.words import listed
@@ -168,7 +170,8 @@ class Launcher:
                 cleanup.callback(self._discard_unless_begun, claims)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
-            setup = _worker_setup(request, run_dir.name, urls, keys)
+            gateway = _gateway(request, keys, loop, urls)
+            setup = _worker_setup(request, run_dir.name, urls, keys, gateway)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
                 _settings(request, run_dir.name),
@@ -182,7 +185,7 @@ class Launcher:
                 vital_reporters=[audit, *([results] if results else [])],
                 claims=claims,
                 backend=lambda events: _backend(request, loop, events, setup, claims, keys.redactor),
-                keys=lambda control, emit: _lease_server(request, keys, loop, control, emit),
+                keys=lambda control, emit: _lease_server(request, keys, loop, control, emit, gateway),
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
@@ -340,7 +343,14 @@ class _Keys:
         return scrubbed_environment
 
 
-def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunControl, emit: Listener) -> LeaseServer:
+def _lease_server(
+    request: RunRequest,
+    keys: _Keys,
+    loop: Loop,
+    control: RunControl,
+    emit: Listener,
+    gateway: RunGateway | None,
+) -> LeaseServer:
     own_file = KeyFile(load=lambda: with_cli_login(load_credentials(environ=request.environment)))
     broker = KeyBroker(
         with_cli_login(keys.credentials),
@@ -354,7 +364,28 @@ def _lease_server(request: RunRequest, keys: _Keys, loop: Loop, control: RunCont
         priority_of={item.id: item.priority for item in request.plan.items}.__getitem__,
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
-    return LeaseServer(broker, control, loop, emit, parallel=request.parallel, needed_models=request.needed_models)
+    return LeaseServer(
+        broker,
+        control,
+        loop,
+        emit,
+        parallel=request.parallel,
+        needed_models=request.needed_models,
+        gateway=gateway,
+    )
+
+
+def _gateway(request: RunRequest, keys: _Keys, loop: Loop, urls: Mapping[str, str]) -> RunGateway | None:
+    """For graphs that may have clients of their own, of the providers that there are keys of."""
+    if not keys.providers or request.preload_providers is not None:
+        return None
+    return RunGateway(
+        loop,
+        served=keys.providers,
+        environment=request.environment,
+        passed=request.pass_env,
+        process_environment=keys.scrub(_workers_environment(request, urls, keys.providers)),
+    )
 
 
 def _budget(request: RunRequest) -> Budget | None:
@@ -390,9 +421,12 @@ def _without_limit(credentials: CredentialSet, environ: Mapping[str, str]) -> Cr
     return load_credentials(environ={name: value for name, value in environ.items() if name != LIMIT_VARIABLE})
 
 
-def _workers_environment(request: RunRequest, urls: Mapping[str, str]) -> dict[str, str]:
-    """What the command decided, with the settings of the run and the base URLs its calls go to."""
-    endpoints = {base_url_variable(name): url for name, url in urls.items()}
+def _workers_environment(request: RunRequest, urls: Mapping[str, str], held: Collection[str]) -> dict[str, str]:
+    """What the command decided, with the settings of the run and the base URLs its calls go to.
+
+    All of them: the variables that an SDK would look at lead its clients to the gateway.
+    """
+    endpoints = {base_url_variable(name): url for name, url in upstream_urls(request.environment, urls, held).items()}
     prices = request.settings.prices
     own_prices = {MODEL_PRICES_VARIABLE: ",".join(prices.models), UNPRICED_VARIABLE: prices.unpriced}
     return {**request.environment, **endpoints, **own_prices, FROZEN_VARIABLE: freeze(request.settings)}
@@ -425,21 +459,27 @@ def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, 
     return usable, told
 
 
-def _worker_setup(request: RunRequest, run_id: str, urls: Mapping[str, str], keys: _Keys) -> WorkerSetup:
+def _worker_setup(
+    request: RunRequest, run_id: str, urls: Mapping[str, str], keys: _Keys, gateway: RunGateway | None
+) -> WorkerSetup:
+    environment = _workers_environment(request, urls, keys.providers)
+    clients = {} if gateway is None else gateway.shared_environment()
     return WorkerSetup(
         run_id=run_id,
         graph=request.graph,
         search_dir=request.search_dir,
-        environment=_without_keys(_workers_environment(request, urls), keys, request.pass_env),
+        environment=_without_keys(environment, keys, request.pass_env, clients),
         python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
-        extension_options=_preloads(request, keys.providers),
+        extension_options=_preloads(request, keys.providers, has_gateway=gateway is not None),
     )
 
 
-def _without_keys(environment: dict[str, str], keys: _Keys, passed: Collection[str]) -> dict[str, str]:
-    """What workers get. Those who miss a variable are told that it was taken away."""
-    kept = {**keys.scrub(environment), **{name: environment[name] for name in passed}}
+def _without_keys(
+    environment: dict[str, str], keys: _Keys, passed: Collection[str], clients: Mapping[str, str]
+) -> dict[str, str]:
+    """What workers get: tokens for keys. Those who miss a variable are told that it was taken away."""
+    kept = {**keys.scrub(environment), **clients, **{name: environment[name] for name in passed}}
     removed = sorted(name for name in environment if name not in kept)
     return {**kept, removed_variables.VARIABLE: ",".join(removed)}
 
@@ -455,14 +495,14 @@ def _passing_on(request: RunRequest) -> list[str]:
     return [f"workers get {listed(list(request.pass_env))}: {unseen} what they call with it"]
 
 
-def _preloads(request: RunRequest, held: Sequence[str]) -> dict[str, Any]:
+def _preloads(request: RunRequest, held: Sequence[str], *, has_gateway: bool) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
     if request.preload_providers is not None:
         called = [name for name in held if name in request.preload_providers]
         return in_worker.preload_options(providers=called)
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
     likely = [name for name in held if default in ("", name)]
-    return in_worker.preload_options(if_used=likely, has_budget=request.budget_usd is not None)
+    return in_worker.preload_options(if_used=likely, has_budget=request.budget_usd is not None and not has_gateway)
 
 
 def _settings(request: RunRequest, run_id: str) -> RunSettings:

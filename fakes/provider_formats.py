@@ -219,6 +219,7 @@ class OpenAIFormat:
             schema = functions[0].get("parameters")
         return {
             "model": body.get("model", ""),
+            "max_output_tokens": body.get("max_completion_tokens", body.get("max_tokens")),
             "prompt": _last_user(conversation),
             "system": "\n".join(text for role, text in messages if role in ("system", "developer")),
             "conversation": tuple(conversation),

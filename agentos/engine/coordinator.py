@@ -23,7 +23,7 @@ from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.loop import Loop
-from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, UpMessage
+from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, ItemOpened, UpMessage
 from agentos.engine.places import Places
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
@@ -309,7 +309,7 @@ class Coordinator:
 
     def _make_worker(self, item_id: str, attempt: int) -> None:
         """Raises OSError when there is nothing to make it of: descriptors, memory."""
-        self._backend.start(self._starts.message(item_id, attempt))
+        self._backend.start(self._starts.message(item_id, attempt, self._keys.worker_environment(item_id)))
 
     def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
         self._is_loaded = True
@@ -400,6 +400,9 @@ class Coordinator:
             case DocumentNamed(path=path):
                 run.watch.hear()
                 self.send(item_id, DocumentWriter(path=path, item_id=self._writers.writer_of(path, item_id)))
+            case ItemOpened(pid=pid):
+                self._keys.worker_opened(item_id, pid)
+                run.take(message)
             case CustomData(node=node, data=data):
                 run.take(CustomData(**redact_record({"node": node, "data": data}, self._redactor)))
             case _:

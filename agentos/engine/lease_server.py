@@ -6,7 +6,7 @@ Also where the keys' state acts on the run: fewer usable keys, fewer items at on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
 from agentos.events import Listener, ParallelismChanged, Warned
 from agentos.keys.broker import KeyBroker
-from agentos.keys.leases import LeaseAsk, LeaseRefused, LeaseRequest, LeaseReturn
+from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseRefused, LeaseRequest, LeaseReturn
 from agentos.keys.refusals import no_such_model
 from agentos.providers.evidence import Succeeded
 
@@ -35,6 +35,20 @@ class RunControl(Protocol):
     def waiting_changed(self, waiting: set[str]) -> None: ...
     def set_parallel(self, parallel: int) -> None: ...
     def request_stop(self, reason: str, *, exit_code: ExitCode) -> None: ...
+
+
+class ItemGateway(Protocol):
+    """Where the calls come from that an item's worker makes without us."""
+
+    first_ticket: int
+    """Its tickets begin here; those of workers are smaller."""
+
+    def serve(self, take: Callable[[str, LeaseRequest], None]) -> None: ...
+    def admit(self, item_id: str) -> Mapping[str, str]: ...
+    def worker_opened(self, item_id: str, pid: int) -> None: ...
+    def dismiss(self, item_id: str) -> None: ...
+    def answer(self, item_id: str, answer: LeaseAnswer) -> None: ...
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -71,10 +85,12 @@ class LeaseServer:
         *,
         parallel: int,
         needed_models: Collection[str] = (),
+        gateway: ItemGateway | None = None,
     ) -> None:
         """`needed_models`, as `provider:model`: without one of them no item can be done."""
         self._needed = {tuple(model.split(":", 1)) for model in needed_models}
         self._broker = broker
+        self._gateway = gateway
         self._control = control
         self._loop = loop
         self._emit = emit
@@ -85,6 +101,16 @@ class LeaseServer:
         self._counted_at_reload: int | None = None
         """The keys' edition when usable slots were last counted."""
         self._had_waiting = False
+        if gateway is not None:
+            gateway.serve(self.take)
+
+    def worker_environment(self, item_id: str) -> Mapping[str, str]:
+        """What the item's worker is told of the gateway."""
+        return {} if self._gateway is None else self._gateway.admit(item_id)
+
+    def worker_opened(self, item_id: str, pid: int) -> None:
+        if self._gateway is not None:
+            self._gateway.worker_opened(item_id, pid)
 
     def take(self, item_id: str, message: LeaseRequest) -> None:
         """A worker's message about a key. Raises ValueError for numbers that no call has."""
@@ -100,6 +126,8 @@ class LeaseServer:
 
     def worker_gone(self, item_id: str) -> ItemUsage:
         """Its leases serve others from now on. Returns what the item has consumed."""
+        if self._gateway is not None:
+            self._gateway.dismiss(item_id)
         self._broker.drop_owner(item_id)
         self._answer()
         return self._usage.pop(item_id, ItemUsage())
@@ -134,6 +162,8 @@ class LeaseServer:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._gateway is not None:
+            self._gateway.close()
         if self._broker.has_business:
             self._broker.save()
 
@@ -148,6 +178,8 @@ class LeaseServer:
         for owner, answer in self._broker.answers():
             if isinstance(answer, LeaseRefused) and answer.exit_code in _STOPS:
                 self._stop(answer)
+            elif self._gateway is not None and answer.ticket >= self._gateway.first_ticket:
+                self._gateway.answer(owner, answer)
             else:
                 self._control.send(owner, answer)
         if not self._is_stopping:

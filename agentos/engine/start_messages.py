@@ -28,7 +28,7 @@ class StartMessages:
         """What it finds when it comes back, after a crash or a lost backend, is its own: it resumes from there."""
         self._opened.add(item_id)
 
-    def message(self, item_id: str, attempt: int) -> StartItem:
+    def message(self, item_id: str, attempt: int, environment: Mapping[str, str]) -> StartItem:
         settings, item = self._settings, self._items[item_id]
         return StartItem(
             item_id=item.id,
@@ -41,7 +41,7 @@ class StartMessages:
             fresh=settings.fresh and item.id not in self._opened,
             heartbeat_seconds=settings.time_limits.heartbeat_seconds,
             stop_grace_seconds=GRACE.worker,
-            environment=dict(item.environment),
+            environment={**environment, **item.environment},
             masked=tuple(self._redactor.secrets),
             options={**settings.graph_options, **item.options},
         )

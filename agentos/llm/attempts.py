@@ -32,7 +32,7 @@ Attempt = Callable[[Lease], Attempted]
 
 # What an answer is reserved at, and bounded by if there is a budget, when the caller gives no bound: long documents
 # with what a model thinks beforehand are about this long.
-_USUAL_OUTPUT_TOKENS = 8192
+USUAL_OUTPUT_TOKENS = 8192
 
 retry_policy = RetryPolicy()
 _calls = itertools.count(1)
@@ -80,7 +80,7 @@ def _attempt_with_lease(broker: LeaseBroker, lease: Lease, attempt: Attempt, can
 
 def _ask(request: Request) -> Ask:
     input_tokens = pricing.estimate_tokens(request.text)
-    output_tokens = request.max_output_tokens or _USUAL_OUTPUT_TOKENS
+    output_tokens = request.max_output_tokens or USUAL_OUTPUT_TOKENS
     return Ask(
         provider=request.model.provider,
         model=request.model.model,

@@ -11,14 +11,13 @@ from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx2
 
 from agentos.environment import environment
-from agentos.errors import UsageError
 from agentos.keys.faults import simulates_429
+from agentos.llm.tls import bundle_context
 from agentos.providers.answers import StreamWatch, answer_fault
 from agentos.providers.evidence import Evidence, TransportFailed
 from agentos.providers.registry import providers
@@ -175,16 +174,7 @@ def ssl_context() -> ssl.SSLContext:
 
 def new_ssl_context() -> ssl.SSLContext:
     """With the certificates that the environment names, else the system's."""
-    environ = environment()
-    bundle = environ.get("REQUESTS_CA_BUNDLE", "")
-    if not bundle or environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR"):
-        return httpx2.create_ssl_context()
-    # Users behind a company's proxy have set it for other tools.
-    is_folder = Path(bundle).is_dir()
-    try:
-        return ssl.create_default_context(capath=bundle if is_folder else None, cafile=None if is_folder else bundle)
-    except OSError as error:
-        raise UsageError(f"REQUESTS_CA_BUNDLE={bundle}: {error.strerror or error}. Correct or unset it.") from None
+    return bundle_context() or httpx2.create_ssl_context()
 
 
 def new_client() -> KeyedClient:

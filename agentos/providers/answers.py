@@ -7,7 +7,7 @@ streams end in the middle. What a whole answer has is each provider's own to say
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentos.providers.classify import classify
@@ -53,9 +53,19 @@ def _as_error(provider: str, headers: Mapping[str, str], error: object, now: flo
 class StreamWatch:
     """Follows an event stream without changing it: knows at its end whether it was whole."""
 
-    def __init__(self, provider: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        provider: str,
+        headers: Mapping[str, str],
+        *,
+        ends: Callable[[object], bool] | None = None,
+        on_event: Callable[[object], None] = lambda _event: None,
+    ) -> None:
+        """`ends` knows the regular end of streams that are no answers of the provider's usual kind."""
         self._provider = provider
         self._headers = headers
+        self._ends = ends or providers()[provider].ends_stream
+        self._on_event = on_event
         self._line = bytearray()
         self._has_ended = False
         self._error: object = None
@@ -78,7 +88,11 @@ class StreamWatch:
     @property
     def is_over(self) -> bool:
         """Its regular end or an error has come."""
-        return self._has_ended or bool(self._error)
+        return self._has_ended or self.has_error
+
+    @property
+    def has_error(self) -> bool:
+        return bool(self._error)
 
     def fault(self, now: float) -> Evidence | None:
         """What is wrong if nothing more comes."""
@@ -96,4 +110,5 @@ class StreamWatch:
             event = text.strip().decode(errors="replace")
         if isinstance(event, Mapping) and event.get("error"):
             self._error = event["error"]
-        self._has_ended = self._has_ended or providers()[self._provider].ends_stream(event)
+        self._has_ended = self._has_ended or self._ends(event)
+        self._on_event(event)

@@ -85,6 +85,11 @@ PURE_MODULES = (
     "agentos.keys.refusals",
     "agentos.keys.waiting",
     "agentos.wire",
+    "agentos.gateway.anthropic",
+    "agentos.gateway.dialect",
+    "agentos.gateway.google",
+    "agentos.gateway.messages",
+    "agentos.gateway.openai",
 )
 
 ROOMS = (
@@ -107,9 +112,11 @@ ROOMS = (
     "records",
     "keys",
     "llm",
+    "gateway",
     "engine",
     "reporters",
     "run_output",
+    "run_gateway",
     "launch",
     "git",
     "sandbox",
@@ -145,6 +152,7 @@ ROOMS = (
 ROOM_KNOWS_NOTHING_OF = {
     "keys": ("agentos.settings",),
     "llm": ("agentos.engine",),
+    "gateway": ("agentos.records",),
     "engine": ("agentos.git", "agentos.documents", "agentos.settings", "agentos.records", "agentos.llm"),
     "reporters": ("agentos.engine", "agentos.keys", "agentos.llm"),
     "documents": ("agentos.engine", "agentos.git", "agentos.llm"),

@@ -1,0 +1,95 @@
+"""`agentos gateway`: your keys for any program that speaks a provider's protocol, without giving it one."""
+
+# Every command builds this parser, few run it.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentos.cli.options import dollars, time_span, whole_number
+from agentos.cli.texts import say
+from agentos.errors import UsageError
+from agentos.events import Event
+
+if TYPE_CHECKING:
+    from agentos.gateway.standalone import Started
+
+DESCRIPTION = """Serve the key pool on this machine to any program that speaks the protocol of Anthropic, OpenAI or
+Gemini: SDKs, LangChain, Claude Code, Codex, Gemini CLI, aider. Programs get a token instead of a key, valid until
+this command ends. Requests and answers pass through unchanged; limits, dead keys and lost connections are dealt with
+before the first byte. With a command after `--`, it runs with everything set, and its exit code is this one's."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "gateway", help="your keys for any program, through a local address", description=DESCRIPTION
+    )
+    parser.set_defaults(handler=run)
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--port", type=whole_number, metavar="N", help="on 127.0.0.1 (default: a free one)")
+    place.add_argument("--socket", type=Path, metavar="PATH", help="a Unix socket that only you can use, instead")
+    parser.add_argument(
+        "--client", action="append", default=[], metavar="NAME", help="a token for each name (default: one token)"
+    )
+    parser.add_argument(
+        "--allow", action="append", default=[], metavar="PATTERN", help="only these models, e.g. 'openai:gpt-5*'"
+    )
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="ASKED=MODEL",
+        help="call another model of the same provider than asked for, e.g. gpt-4o=openai:gpt-5.1",
+    )
+    parser.add_argument("--budget", type=dollars, metavar="USD", help="refuse calls that would cost more in all")
+    parser.add_argument(
+        "--max-wait", type=time_span, metavar="TIME", help="refuse a call rather than wait longer for a limit"
+    )
+    parser.add_argument("--json", action="store_true", help="print address and tokens as one JSON object")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="run this program through it")
+
+
+def run(args: argparse.Namespace) -> int:
+    from agentos.gateway.routing import read_policy
+    from agentos.gateway.standalone import Options, serve
+    from agentos.keys.refusals import Patience
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if command and args.socket:
+        raise UsageError("--socket cannot be combined with a command: programs find the gateway by a port.")
+    options = Options(
+        port=args.port or 0,
+        socket_path=args.socket,
+        clients=tuple(args.client),
+        policy=read_policy(args.allow, args.map),
+        budget_usd=args.budget,
+        patience=Patience(args.max_wait, f"--max-wait {args.max_wait}") if args.max_wait is not None else None,
+    )
+    tell = partial(_tell, is_json=args.json)
+    return serve(options, os.environ, command, tell=tell, on_event=_tell_of_keys)
+
+
+def _tell_of_keys(event: Event) -> None:
+    from agentos.reporters.wording import lines
+
+    say(*lines(event), to_stderr=True)
+
+
+def _tell(started: Started, *, is_json: bool) -> None:
+    if is_json:
+        # On one line, which others can read while this goes on.
+        clients = [{"name": name, "token": token} for name, token in started.tokens]
+        say(json.dumps({"address": started.address, "clients": clients}))
+    else:
+        say(f"Gateway on {started.address} for {', '.join(started.providers)}. Ctrl+C ends it.")
+        for name, environment in started.environments:
+            say(f"# {name}")
+            for variable, value in environment.items():
+                say(f"export {variable}={shlex.quote(value)}")

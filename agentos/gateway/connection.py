@@ -1,0 +1,164 @@
+"""One client's connection: requests in, answers out, in bounded sizes and times.
+
+h11 reads and writes the protocol; nothing here looks into bytes of HTTP by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import h11
+
+from agentos.gateway import openai
+from agentos.gateway.dialect import Dialect, Headers, encoded
+from agentos.gateway.routing import Received
+
+MOST_BODY_BYTES = 64 * 1024 * 1024
+"""Above what any provider takes."""
+MOST_HEAD_BYTES = 64 * 1024
+PIECE_SECONDS = 60.0
+"""For the next piece of a request that has begun."""
+IDLE_SECONDS = 600.0
+"""For the next request."""
+CHUNK_BYTES = 64 * 1024
+
+NO_RETRY = ("x-should-retry", "false")
+"""What the providers' own SDKs heed: whatever could be tried again has been."""
+
+Serve = Callable[[Received, "Answer"], Awaitable[None]]
+
+
+class _Refused(Exception):
+    """A request that is not read to its end."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Answer:
+    """The client's side of one request."""
+
+    def __init__(self, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
+        self._http = http
+        self._writer = writer
+        peer = writer.get_extra_info("peername")
+        self.peer_port = peer[1] if isinstance(peer, tuple) else 0
+        self.has_begun = False
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self.has_begun = True
+        raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
+        await self._send(h11.Response(status_code=status, headers=raw))
+
+    async def write(self, data: bytes) -> None:
+        await self._send(h11.Data(data=data))
+
+    async def finish(self) -> None:
+        await self._send(h11.EndOfMessage())
+
+    def abort(self) -> None:
+        """End the connection: what was begun does not come to its end."""
+        self._writer.transport.abort()
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """In one piece: two small ones would wait for each other."""
+        self.has_begun = True
+        raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
+        raw.append((b"content-length", str(len(body)).encode()))
+        events = (h11.Response(status_code=status, headers=raw), h11.Data(data=body), h11.EndOfMessage())
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
+        await self._writer.drain()
+
+    async def error(self, dialect: Dialect, status: int, message: str) -> None:
+        """In the words of the client's protocol."""
+        headers = [("content-type", "application/json"), NO_RETRY]
+        await self.whole(status, headers, encoded(dialect.error(status, message)))
+
+    async def _send(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data:
+            self._writer.write(data)
+            await self._writer.drain()
+
+
+class Connection:
+    """Serves one request after another. A client that goes away takes the call with it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serve: Serve) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._serve = serve
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
+
+    async def serve(self) -> None:
+        while True:
+            try:
+                received = await self._next_request()
+            except h11.RemoteProtocolError as error:
+                return await self._refuse(error.error_status_hint, "The request is not HTTP as it should be.")
+            except _Refused as error:
+                return await self._refuse(error.status, str(error))
+            if received is None or not await self._answer(received):
+                return
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _next_request(self) -> Received | None:
+        """None when the client wants nothing more."""
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            match self._http.next_event():
+                case h11.NEED_DATA:
+                    await self._read(IDLE_SECONDS if head is None else PIECE_SECONDS)
+                case h11.Request() as head:
+                    pass
+                case h11.Data(data=data):
+                    body += data
+                    if len(body) > MOST_BODY_BYTES:
+                        raise _Refused(413, f"The request is longer than {MOST_BODY_BYTES >> 20} MB.")
+                case h11.EndOfMessage() if head is not None:
+                    return _received(head, bytes(body))
+                case _:
+                    return None
+
+    async def _read(self, seconds: float) -> None:
+        if self._http.they_are_waiting_for_100_continue:
+            self._writer.write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+        async with asyncio.timeout(seconds):
+            self._http.receive_data(await self._reader.read(CHUNK_BYTES))
+
+    async def _answer(self, received: Received) -> bool:
+        """Whether the client is there for more."""
+        answering = asyncio.ensure_future(self._serve(received, Answer(self._http, self._writer)))
+        leaving = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done() and _read_by(leaving):
+                await asyncio.wait((answering,))  # More is there already: its next request.
+        finally:
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.gather(answering, leaving, return_exceptions=True)
+        # Asked last: something may have come at any moment until here.
+        if more := _read_by(leaving):
+            self._http.receive_data(more)
+        return not answering.cancelled() and answering.result() is None
+
+    async def _refuse(self, status: int, message: str) -> None:
+        with suppress(h11.LocalProtocolError):
+            await Answer(self._http, self._writer).error(openai.DIALECT, status, message)
+
+
+def _read_by(reading: asyncio.Future[bytes]) -> bytes:
+    """What it has read; nothing if it has not, or if there will be nothing."""
+    return b"" if reading.cancelled() or reading.exception() else reading.result()
+
+
+def _received(head: h11.Request, body: bytes) -> Received:
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers]
+    return Received(head.method.decode("ascii"), head.target.decode("latin-1"), headers, body)

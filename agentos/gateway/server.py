@@ -1,0 +1,96 @@
+"""The HTTP server of the gateway: who may come in, what they ask for, and that their calls end with them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import defaultdict
+
+from agentos.errors import UsageError
+from agentos.gateway import openai
+from agentos.gateway.clients import Clients
+from agentos.gateway.connection import CHUNK_BYTES, Answer, Connection
+from agentos.gateway.relay import Relay
+from agentos.gateway.routing import Policy, Received, dialect_of, is_foreign, read_call, token_of
+
+MOST_CONNECTIONS = 1000
+_log = logging.getLogger(__name__)
+
+
+class GatewayServer:
+    """Serves on the sockets it is given until it is closed."""
+
+    def __init__(self, relay: Relay, clients: Clients, policy: Policy) -> None:
+        self._relay = relay
+        self._clients = clients
+        self._policy = policy
+        self._connections: set[asyncio.Task[None]] = set()
+        self._calls: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)
+        self._servers: list[asyncio.Server] = []
+        clients.on_gone(self._end_calls)
+
+    async def listen(self, listener: socket.socket) -> None:
+        if listener.family == socket.AF_UNIX:
+            server = await asyncio.start_unix_server(self._accept, sock=listener, limit=CHUNK_BYTES)
+        else:
+            server = await asyncio.start_server(self._accept, sock=listener, limit=CHUNK_BYTES)
+        self._servers.append(server)
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _end_calls(self, owner: str) -> None:
+        for task in self._calls.pop(owner, ()):
+            task.cancel()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._connections) >= MOST_CONNECTIONS:
+            writer.close()
+            return
+        self._connections.add(task)
+        try:
+            await Connection(reader, writer, self._answer).serve()
+        except (asyncio.CancelledError, ConnectionError, TimeoutError):
+            pass  # Closed by us, or by the client.
+        except Exception:
+            _log.exception("a connection of the gateway failed")
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _answer(self, received: Received, answer: Answer) -> None:
+        """Only with a token that is valid does anything leave this machine."""
+        if is_foreign(received.by_name.get("host", "")):
+            return await answer.error(openai.DIALECT, 421, "This gateway serves its own machine only.")
+        if received.path == "/" and received.method in ("GET", "HEAD"):
+            return await answer.whole(200, [("content-type", "text/plain")], b"")  # Claude Code looks who is here.
+        _, dialect, path = dialect_of(received)
+        owner = self._clients.owner(token_of(received, dialect), answer.peer_port)
+        if owner is None:
+            words = (
+                "The gateway does not know this token: each is valid as long as the item or client it was made for."
+            )
+            return await answer.error(dialect, 401, words)
+        if path == openai.RESPONSES and received.method == "GET":
+            # Codex tries a WebSocket first; with this answer it uses HTTP from there on.
+            return await answer.error(dialect, 426, "This gateway speaks no WebSocket: use HTTP.")
+        try:
+            call = read_call(received, self._policy)
+        except LookupError as error:
+            return await answer.error(dialect, 404, f"The gateway has no {error.args[0]}.")
+        except UsageError as error:
+            return await answer.error(dialect, 400, str(error))
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls[owner].add(task)
+        try:
+            await self._relay.serve(owner, received, call, answer)
+        finally:
+            self._calls[owner].discard(task)

@@ -1,0 +1,214 @@
+"""The coordinator's side of a run's gateway: an address from the start, a process from the first connection on.
+
+A run that calls nobody pays for a listening socket. Tokens are made here; keys go to the process one call at a time.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+
+from agentos.engine.loop import READ, WRITE, Loop
+from agentos.engine.messages import LineBuffer
+from agentos.gateway.clients import new_token
+from agentos.gateway.environment import client_environment
+from agentos.gateway.messages import (
+    FIRST_TICKET,
+    Admit,
+    Answered,
+    Begin,
+    Dismiss,
+    ToGateway,
+    WorkerKnown,
+    from_gateway,
+    to_gateway,
+)
+from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRequest, LeaseReturn
+from agentos.processes.children import dying_with_parent
+from agentos.providers.evidence import TransportFailed
+
+TakeRequest = Callable[[str, LeaseRequest], None]
+_BACKLOG = 512
+_READ_BYTES = 1 << 16
+
+
+class RunGateway:
+    """All calls come from the loop, but for those before the run."""
+
+    first_ticket = FIRST_TICKET
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        served: Collection[str],
+        environment: Mapping[str, str],
+        passed: Collection[str],
+        process_environment: Mapping[str, str],
+    ) -> None:
+        """Clients find it for the `served` providers; what is `passed` on to workers as it is stays so.
+
+        `environment` is the user's; the process gets one without keys.
+        """
+        self._loop = loop
+        self._served = served
+        self._environment = environment
+        self._passed = passed
+        self._process_environment = process_environment
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+        self._root = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._shared_token = new_token()
+        self._tokens: dict[str, str] = {}
+        self._workers: dict[str, int] = {}
+        self._take: TakeRequest = lambda _owner, _request: None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._lines = LineBuffer()
+        self._unsent = bytearray()
+        self._waiting: set[tuple[str, int]] = set()
+        self._held: set[tuple[str, int]] = set()
+        loop.watch(self._listener.fileno(), READ, self._first_connection)
+
+    def serve(self, take: TakeRequest) -> None:
+        """`take` hears what calls say to the broker; `answer` is told what it says to them."""
+        self._take = take
+
+    def shared_environment(self) -> dict[str, str]:
+        """For code that runs before there are items: what it keeps of it is good in each item's worker."""
+        return self._client_environment(self._shared_token)
+
+    def admit(self, item_id: str) -> dict[str, str]:
+        """What an item's worker is told, with a token of its own."""
+        if item_id not in self._tokens:
+            self._tokens[item_id] = new_token()
+            self._send(Admit(token=self._tokens[item_id], owner=item_id))
+        return self._client_environment(self._tokens[item_id])
+
+    def worker_opened(self, item_id: str, pid: int) -> None:
+        self._workers[item_id] = pid
+        self._send(WorkerKnown(owner=item_id, pid=pid))
+
+    def dismiss(self, item_id: str) -> None:
+        """The item's worker is gone, and its token with it."""
+        self._workers.pop(item_id, None)
+        if self._tokens.pop(item_id, None) is not None:
+            self._send(Dismiss(owner=item_id))
+
+    def answer(self, item_id: str, answer: LeaseAnswer) -> None:
+        self._waiting.discard((item_id, answer.ticket))
+        if isinstance(answer, LeaseGranted):
+            self._held.add((item_id, answer.lease.fence))
+        self._send(Answered(owner=item_id, answer=answer))
+
+    def close(self) -> None:
+        """The process ends with its socket; nothing of it is left behind this call."""
+        if self._listener.fileno() >= 0:
+            self._loop.unwatch(self._listener.fileno())
+            self._listener.close()
+        self._end_process()
+
+    def _client_environment(self, token: str) -> dict[str, str]:
+        return client_environment(self._root, token, self._served, self._environment, self._passed)
+
+    def _first_connection(self, _events: int) -> None:
+        self._loop.unwatch(self._listener.fileno())
+        ours, theirs = socket.socketpair()
+        numbers = (self._listener.fileno(), theirs.fileno())
+        command = [sys.executable, "-P", "-m", "agentos.gateway.process", *map(str, numbers)]
+        try:
+            self._process = subprocess.Popen(
+                dying_with_parent(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=numbers,
+                env=dict(self._process_environment),
+                # Ctrl+C is the coordinator's to answer.
+                process_group=0,
+            )
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._control = ours
+        self._loop.watch(ours.fileno(), READ, self._serve_control)
+        self._send(Begin(shared_token=self._shared_token))
+        for item_id, token in self._tokens.items():
+            self._send(Admit(token=token, owner=item_id))
+        for item_id, pid in self._workers.items():
+            self._send(WorkerKnown(owner=item_id, pid=pid))
+
+    def _send(self, message: ToGateway) -> None:
+        if self._control is not None:
+            self._unsent += to_gateway.encode(message)
+            self._push()
+
+    def _push(self) -> None:
+        assert self._control is not None
+        try:
+            while self._unsent:
+                del self._unsent[: self._control.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()  # It is gone, which is heard when it is read from.
+        wanted = READ | WRITE if self._unsent else READ
+        self._loop.watch(self._control.fileno(), wanted, self._serve_control)
+
+    def _serve_control(self, events: int) -> None:
+        if events & WRITE:
+            self._push()
+        if events & READ:
+            self._read()
+
+    def _read(self) -> None:
+        assert self._control is not None
+        try:
+            data = self._control.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+            return
+        for line in self._lines.feed(data):
+            asked = from_gateway.decode(line)
+            self._note(asked.owner, asked.request)
+            self._take(asked.owner, asked.request)
+
+    def _note(self, owner: str, request: LeaseRequest) -> None:
+        match request:
+            case LeaseAsk(ticket=ticket):
+                self._waiting.add((owner, ticket))
+            case LeaseCancel(ticket=ticket):
+                self._waiting.discard((owner, ticket))
+            case LeaseReturn(fence=fence):
+                self._held.discard((owner, fence))
+
+    def _lost(self) -> None:
+        """Its calls are lost with it; the next connection starts another one."""
+        self._end_process()
+        waiting, held, self._waiting, self._held = self._waiting, self._held, set(), set()
+        for owner, ticket in waiting:
+            self._take(owner, LeaseCancel(ticket=ticket))
+        for owner, fence in held:
+            ended = TransportFailed(reason="the gateway ended", may_be_charged=True)
+            self._take(owner, LeaseReturn(fence=fence, evidence=ended))
+        self._lines = LineBuffer()
+        if self._listener.fileno() >= 0:
+            self._loop.watch(self._listener.fileno(), READ, self._first_connection)
+
+    def _end_process(self) -> None:
+        if self._control is not None:
+            self._loop.unwatch(self._control.fileno())
+            self._control.close()
+            self._control = None
+            self._unsent.clear()
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+            self._process = None

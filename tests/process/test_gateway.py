@@ -1,0 +1,201 @@
+"""`agentos gateway`: other people's clients, unchanged, over real HTTP to stand-in providers."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from google import genai
+from harness import Sandbox, Started, eventually
+from providers import PoolKey, write_keys
+
+from agentos.providers.provider import base_url_variable
+from fakes.provider_server import ProviderServer, Step
+from fakes.raw_upstream import Canned, RawUpstream
+
+PROVIDERS = ("anthropic", "openai", "google")
+KEYS = [PoolKey(name=f"{name}-{number}", provider=name) for name in PROVIDERS for number in (1, 2)]
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@dataclass
+class Gateway:
+    address: str
+    token: str
+    command: Started
+
+    def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"authorization": f"Bearer {self.token}", "content-type": "application/json", **headers}
+        return httpx.post(self.address + path, content=content, headers=sent, timeout=60)
+
+    @property
+    def openai(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.address}/v1", api_key=self.token, max_retries=0)
+
+    @property
+    def anthropic(self) -> anthropic.Anthropic:
+        return anthropic.Anthropic(base_url=self.address, api_key=self.token, max_retries=0)
+
+    @property
+    def google(self) -> genai.Client:
+        return genai.Client(api_key=self.token, http_options={"base_url": self.address})
+
+
+@contextmanager
+def gateway(sandbox: Sandbox, upstream: str, *options: str, keys: list[PoolKey] = KEYS) -> Iterator[Gateway]:
+    write_keys(sandbox, *keys)
+    urls = {base_url_variable(n): f"{upstream}/v1" if n == "openai" else upstream for n in PROVIDERS}
+    command = sandbox.start_command("gateway", "--json", *options, env=urls)
+    told = json.loads(command.wait_for_line("address"))
+    yield Gateway(told["address"], told["clients"][0]["token"], command)
+    command.kill(15)
+    assert command.wait().code == 130
+
+
+def test_sdks_see_none_of_the_limits_rejections_and_lost_connections_in_between(sandbox: Sandbox) -> None:
+    refusals = [
+        Step(kind="rate_limit", retry_after_seconds=0.1),
+        Step(kind="fail", fail="overloaded"),
+        Step(kind="reset"),
+        Step(kind="status", status=200, body="{}"),
+    ]
+    served = [key.to_server_key() for key in KEYS]
+    with ProviderServer(keys=served, accepts_unknown_keys=False) as server:
+        with gateway(sandbox, f"http://127.0.0.1:{server.port}") as to:
+            for step in refusals:
+                server.script("*", step)
+                assert to.openai.chat.completions.create(model="gpt-5.1", messages=HELLO).choices[0].message.content
+                server.script("*", step)
+                message = to.anthropic.messages.create(model="claude-sonnet-5", max_tokens=9, messages=HELLO)
+                assert message.content[0].text == "hello"
+                server.script("*", step)
+                assert to.google.models.generate_content(model="gemini-2.5-flash", contents="hello").text == "hello"
+            with to.anthropic.messages.stream(model="claude-sonnet-5", max_tokens=9, messages=HELLO) as stream:
+                assert stream.get_final_text() == "hello"
+        statuses = server.stats()["by_status"]
+    assert statuses["429"] == 3
+    assert {seen.key_name for seen in server.requests} <= {key.name for key in KEYS}
+
+
+def test_a_dead_key_is_hit_once_and_a_hopeless_call_gets_the_protocols_own_error(sandbox: Sandbox) -> None:
+    keys = [PoolKey(name="dead", provider="anthropic", is_valid=False), PoolKey(name="good", provider="anthropic")]
+    served = [key.to_server_key() for key in keys]
+    with (
+        ProviderServer(keys=served, accepts_unknown_keys=False) as server,
+        gateway(sandbox, f"http://127.0.0.1:{server.port}", keys=keys) as to,
+    ):
+        for _ in range(3):
+            assert to.anthropic.messages.create(model="claude-sonnet-5", max_tokens=9, messages=HELLO).content
+        assert server.hits("dead") <= 1
+        with pytest.raises(openai.AuthenticationError, match=r"No key for openai:gpt-5\.1"):
+            to.openai.chat.completions.create(model="gpt-5.1", messages=HELLO)
+        server.script("*", Step(kind="fail", fail="bad_request", times=-1))
+        with pytest.raises(anthropic.BadRequestError):
+            to.anthropic.messages.create(model="claude-sonnet-5", max_tokens=9, messages=HELLO)
+
+
+PASSED = {
+    "/v1/messages": {"content": [], "stop_reason": "end_turn", "usage": {"input_tokens": 3, "output_tokens": 1}},
+    "/v1/messages/count_tokens": {"input_tokens": 3},
+    "/v1/chat/completions": {"choices": [{"message": {"content": "é"}, "finish_reason": "stop"}]},
+    "/v1/responses": {"output": []},
+    "/v1/embeddings": {"data": []},
+    "/v1beta/models/gemini-2.5-flash:generateContent": {"candidates": [{"finishReason": "STOP"}]},
+    "/v1beta/models/gemini-2.5-flash:countTokens": {"totalTokens": 3},
+    "/v1beta/models/gemini-2.5-flash:embedContent": {"embedding": {}},
+}
+
+
+def test_requests_and_answers_pass_byte_for_byte_but_for_the_key(sandbox: Sandbox) -> None:
+    answers = {
+        path: Canned([json.dumps(body).encode() + b" \n"], headers={"x-own": "1"}) for path, body in PASSED.items()
+    }
+    with RawUpstream(answers) as upstream, gateway(sandbox, upstream.url) as to:
+        body = b'{ "model": "m-1",  "unknown":[1.50, "\xc3\xa9"], "max_tokens": 5 }'
+        for path, canned in answers.items():
+            reply = to.post(f"{path}?beta=true", body, **{"x-unknown": "kept", "user-agent": "mine"})
+            assert (reply.status_code, reply.content) == (200, b"".join(canned.pieces))
+            assert reply.headers["x-own"] == "1"
+            got = upstream.got[-1]
+            assert (got.path, got.body) == (f"{path}?beta=true", body)
+            assert (got.headers["x-unknown"], got.headers["user-agent"]) == ("kept", "mine")
+            assert to.token not in str(got)
+        reply = httpx.get(f"{to.address}/v1/models", headers={"authorization": f"Bearer {to.token}"})
+        assert (reply.status_code, upstream.got[-1].path) == (200, "/v1/models")
+        secrets = {key.secret for key in KEYS}
+        for got in upstream.got:
+            carried = [value.removeprefix("Bearer ") for value in got.headers.values()]
+            assert len([value for value in carried if value in secrets]) == 1
+
+
+def test_a_stream_comes_as_it_is_sent_and_a_client_that_leaves_ends_the_call(sandbox: Sandbox) -> None:
+    gate = threading.Event()
+    pieces = [b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n', b"data: [DONE]\n\n"]
+    canned = Canned(pieces, headers={"content-type": "text/event-stream"}, gate=gate)
+    keys = [PoolKey(name="only", provider="openai")]
+    with RawUpstream({"/v1/chat/completions": canned}) as upstream, gateway(sandbox, upstream.url, keys=keys) as to:
+        for leaves in (True, False):
+            with to.openai.chat.completions.create(model="gpt-5.1", messages=HELLO, stream=True) as stream:
+                assert next(iter(stream)).choices[0].delta.content == "a"  # Though the end is not there yet.
+                if not leaves:
+                    gate.set()
+                    assert list(stream) == []
+            if leaves:
+                eventually(upstream.lost.is_set, "the end of the call")
+
+
+def test_strangers_are_refused_and_no_key_leaves_for_elsewhere(sandbox: Sandbox) -> None:
+    with RawUpstream() as elsewhere:
+        redirect = Canned(status=307, headers={"location": elsewhere.url + "/v1/chat/completions"})
+        answers = {"/v1/chat/completions": redirect}
+        with RawUpstream(answers) as upstream, gateway(sandbox, upstream.url, "--allow", "openai:gpt-*") as to:
+            ask = {"model": "gpt-5.1", "messages": HELLO}
+            assert to.post("/v1/chat/completions", ask, authorization="Bearer wrong").status_code == 401
+            assert to.post("/v1/chat/completions", ask, host="evil.example").status_code == 421
+            assert httpx.head(to.address).status_code == 200
+            refused = to.post("/v1/chat/completions", {**ask, "model": "o9"})
+            assert (refused.status_code, "does not allow" in refused.text or "allows" in refused.text) == (400, True)
+            assert to.post("/v1/unknown", ask).status_code == 404
+            assert to.post("/v1/chat/completions", b"no json").status_code == 400
+            upgrade = {"authorization": f"Bearer {to.token}", "upgrade": "websocket", "connection": "upgrade"}
+            assert httpx.get(f"{to.address}/v1/responses", headers=upgrade).status_code == 426
+            assert upstream.got == []
+            assert to.post("/v1/chat/completions", ask).status_code == 307
+            assert elsewhere.got == []
+
+
+def test_a_budget_and_a_map_hold_and_a_program_gets_its_own_environment(sandbox: Sandbox) -> None:
+    keys = [PoolKey(name="only", provider="openai")]
+    with ProviderServer(keys=[key.to_server_key() for key in keys], accepts_unknown_keys=False) as server:
+        options = ("--budget", "0.2", "--map", "gpt-4o=openai:gpt-5.1")
+        with gateway(sandbox, f"http://127.0.0.1:{server.port}", *options, keys=keys) as to:
+            to.openai.chat.completions.create(model="gpt-4o", messages=HELLO)
+            (seen,) = server.requests
+            assert (seen.model, seen.max_output_tokens) == ("gpt-5.1", 8192)
+            with pytest.raises(openai.APIStatusError, match=r"The budget of \$0.20 is reached") as caught:
+                to.openai.chat.completions.create(model="gpt-4o", messages=HELLO, max_tokens=100_000)
+            assert caught.value.status_code == 402
+        program = "import os, openai; print(os.environ['OPENAI_API_KEY'][:8]); raise SystemExit(7)"
+        urls = {base_url_variable("openai"): server.base_url("openai")}
+        done = sandbox.command("gateway", "--", "python", "-c", program, env=urls)
+    assert (done.code, done.stdout) == (7, "agentos-\n")
+
+
+def test_a_unix_socket_is_the_users_own(sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "g.sock"
+    with RawUpstream() as upstream, gateway(sandbox, upstream.url, "--socket", str(path)) as to:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost") as client:
+            reply = client.get("/v1/models", headers={"authorization": f"Bearer {to.token}"})
+    assert (reply.status_code, upstream.got[-1].path) == (200, "/v1/models")
