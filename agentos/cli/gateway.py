@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from agentos.cli.options import dollars, time_span, whole_number
 from agentos.cli.texts import say
 from agentos.errors import UsageError
 from agentos.events import Event
+from agentos.settings import environment
 
 if TYPE_CHECKING:
     from agentos.gateway.standalone import Started
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         patience=Patience(args.max_wait, f"--max-wait {args.max_wait}") if args.max_wait is not None else None,
     )
     tell = partial(_tell, is_json=args.json)
-    return serve(options, os.environ, command, tell=tell, on_event=_tell_of_keys)
+    return serve(options, environment(), command, tell=tell, on_event=_tell_of_keys)
 
 
 def _tell_of_keys(event: Event) -> None:
