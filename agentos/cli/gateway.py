@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from agentos.cli.options import dollars, time_span, whole_number
 from agentos.cli.texts import say
+from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.events import Event
-from agentos.settings import environment
 
 if TYPE_CHECKING:
     from agentos.gateway.standalone import Started
@@ -89,7 +89,7 @@ def _tell(started: Started, *, is_json: bool) -> None:
         say(json.dumps({"address": started.address, "clients": clients}))
     else:
         say(f"Gateway on {started.address} for {', '.join(started.providers)}. Ctrl+C ends it.")
-        for name, environment in started.environments:
+        for name, variables in started.environments:
             say(f"# {name}")
-            for variable, value in environment.items():
+            for variable, value in variables.items():
                 say(f"export {variable}={shlex.quote(value)}")
