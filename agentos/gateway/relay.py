@@ -27,7 +27,7 @@ from agentos.llm import pricing
 from agentos.llm.attempts import USUAL_OUTPUT_TOKENS, retry_policy
 from agentos.llm.connection_errors import connection_problem
 from agentos.llm.retries import Failures, GiveUp, TryAgain, after_failure
-from agentos.llm.types import Attempted, ModelName
+from agentos.llm.types import Attempted
 from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import (
     Evidence,
@@ -38,6 +38,7 @@ from agentos.providers.evidence import (
     TransportFailed,
     Usage,
 )
+from agentos.providers.model_name import ModelName
 from agentos.text.words import one_line
 
 MOST_REPLY_BYTES = 64 * 1024 * 1024
