@@ -52,13 +52,23 @@ def test_nothing_in_tests_reaches_for_a_private_name() -> None:
     assert found == []
 
 
-def checks_something(test: ast.AST) -> bool:
+def called_in(function: ast.AST) -> set[str]:
+    called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in called}
+
+
+def checks_something(function: ast.AST) -> bool:
     """Itself, or by a helper that says so in its name."""
-    called = [node.func for node in ast.walk(test) if isinstance(node, ast.Call)]
-    names = [func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in called]
-    return any(isinstance(node, ast.Assert) for node in ast.walk(test)) or any(
-        name in CHECKS or name.startswith("check") for name in names
-    )
+    is_asserting = any(isinstance(node, ast.Assert) for node in ast.walk(function))
+    return is_asserting or any(name in CHECKS or name.startswith("check") for name in called_in(function))
+
+
+def idle_tests(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Tests that check nothing, nor call a helper beside them that does."""
+    checking = {each.name for each in functions(tree) if checks_something(each)}
+    for test in functions(tree):
+        if test.name.startswith("test_") and test.name not in checking and not called_in(test) & checking:
+            yield test
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -70,8 +80,7 @@ def test_every_test_checks_something() -> None:
         f"{path}:{test.lineno} {test.name}"
         for path, tree in trees(TESTS_DIR)
         if path.name.startswith("test_")
-        for test in functions(tree)
-        if test.name.startswith("test_") and not checks_something(test)
+        for test in idle_tests(tree)
     ]
     assert idle == []
 
