@@ -56,6 +56,14 @@ class QuotaGoneError(AgentosError):
     exit_code = ExitCode.QUOTA_GONE
 
 
+class CannotContinueError(AgentosError):
+    """What an earlier run left of an item cannot be continued as things are: the same command would fail again."""
+
+
+class UndecidedError(AgentosError):
+    """Nothing is done until a person has decided, and the message says where: the same command would fail again."""
+
+
 class CallCancelledError(AgentosError):
     """The model call was given up because its caller is stopping."""
 

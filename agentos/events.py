@@ -131,7 +131,7 @@ class ItemEnded:
     error_type: str = ""
     traceback: str = ""
     attempts: int = 1
-    """0 when an earlier run of the batch has done it."""
+    """0 when it was not tried: an earlier run of the batch has done it, or it was skipped."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
@@ -187,6 +187,13 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunNoticed:
+    """Something worth a line; nothing is wrong."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolExhausted:
     """Model calls wait for a key."""
 
@@ -201,11 +208,15 @@ class PoolExhausted:
     """Keys that are limited beside the busy ones."""
     slots: int | None = None
     """How many calls the busy keys carry at once."""
+    waiting: tuple[str, ...] = ()
+    """Who waits, when there are open keys for other models; empty when no call of this run can start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolResumed:
     waited_seconds: float
+    waiting: tuple[str, ...] = ()
+    """As when it was exhausted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +253,12 @@ class ControlTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetNoticed:
-    """80 % or 100 % of the budget is spent or reserved."""
+    """80 % or 100 % of the budget is spent or reserved, or a call does not fit into what is left."""
 
     spent_usd: float
     budget_usd: float
+    needed_usd: float | None = None
+    """What the budget would have to be for the call that does not fit; the run stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +293,7 @@ Event = (
     | StopRequested
     | RunFaulted
     | Warned
+    | RunNoticed
     | PoolExhausted
     | PoolResumed
     | KeyCoolingDown

@@ -32,7 +32,7 @@ from agentos.engine.plan import Item, Plan, item_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
 from agentos.errors import ExitCode, UsageError
-from agentos.events import Listener, PreflightDone, Stamped, Warned
+from agentos.events import Listener, PreflightDone, RunNoticed, Stamped, Warned
 from agentos.files import remove_all, remove_empty
 from agentos.gateway.environment import upstream_urls
 from agentos.keys.broker import KeyBroker
@@ -88,6 +88,8 @@ class RunRequest:
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
     preflight: PreflightDone | None = None
     """What was found before the start, to be told first."""
+    notices: Sequence[str] = ()
+    """What to tell before the first item starts; nothing of it is wrong."""
     warnings: Sequence[str] = ()
     credentials: CredentialSet | None = None
     """Keys to use instead of the user's own."""
@@ -98,7 +100,7 @@ class RunRequest:
     preload_providers: Sequence[str] | None = None
     """Providers this run will call; None when only the graph knows."""
     hold_node: HoldNode = hold_nothing
-    """Asked before each node; an item it gives a reason to hold ends as `paused` and resumes later."""
+    """Asked before each node; an item that it holds resumes later."""
     still_done: StillDone = always
     """Asked of each item that an earlier run of the batch noted as done."""
     is_quiet: bool = False
@@ -218,6 +220,7 @@ class Launcher:
                 announcements=[
                     *([request.preflight] if request.preflight else []),
                     *(Warned(text=warning) for warning in (*request.warnings, *warnings)),
+                    *(RunNoticed(text=notice) for notice in request.notices),
                 ],
             )
         finally:

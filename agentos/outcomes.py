@@ -32,6 +32,8 @@ class Outcome:
     """Nothing failed, but somebody has to do something."""
     is_unfinished: bool = False
     """The same command has something left to do."""
+    is_as_asked: bool = False
+    """Unfinished, and the run was not to go further: that is a good end."""
     is_engines_own: bool = False
     """Only the engine can say it: a graph that ran to its end is none of it."""
     never_ran: bool = False
@@ -50,7 +52,7 @@ class Outcome:
     @property
     def is_left(self) -> bool:
         """Neither done nor failed nor anybody's turn: a later run continues it, and this one does not count it."""
-        return self.is_unfinished and not self.is_failure and not self.needs_person
+        return self.is_unfinished and not (self.is_failure or self.needs_person or self.is_as_asked)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -59,7 +61,7 @@ class Outcome:
             return ExitCode.ITEM_FAILED
         if self.needs_person:
             return ExitCode.NEEDS_ATTENTION
-        return ExitCode.INTERRUPTED if self.is_unfinished else ExitCode.OK
+        return ExitCode.INTERRUPTED if self.is_left else ExitCode.OK
 
     def in_words(self, number: int = 1) -> str:
         """As people say it, of one item or of several."""
@@ -105,6 +107,15 @@ PAUSED: Final = Outcome(
     is_unfinished=True,
     is_engines_own=True,
 )
+AS_ASKED: Final = Outcome(
+    name="as_asked",
+    meaning="it went as far as its run was to go (`ws run --steps`); a run that goes further continues it",
+    words="as far as asked",
+    clause="went only as far as asked",
+    is_unfinished=True,
+    is_as_asked=True,
+    is_engines_own=True,
+)
 FAILED: Final = Outcome(
     name="failed",
     meaning="an error, a crash, a time limit, or the graph said so; the checkpoint is kept",
@@ -130,7 +141,7 @@ INTERRUPTED: Final = Outcome(
 )
 
 GOOD_OUTCOMES: Final = (APPROVED, COMPLETED, IMPLEMENTED)
-OTHER_OUTCOMES: Final = (NEEDS_REVISION, AWAITING_REVIEW, PAUSED, FAILED, SKIPPED, INTERRUPTED)
+OTHER_OUTCOMES: Final = (AS_ASKED, NEEDS_REVISION, AWAITING_REVIEW, PAUSED, FAILED, SKIPPED, INTERRUPTED)
 OUTCOMES: Final = (*GOOD_OUTCOMES, *OTHER_OUTCOMES)
 """In the order people read them; the outcomes of users' graphs come after the good ones."""
 
@@ -164,6 +175,10 @@ class Cause(StrEnum):
     DEPENDENCY = "dependency"
     """A dependency did not end well enough."""
     NO_USABLE_KEY = "no_usable_key"
+    CANNOT_CONTINUE = "cannot_continue"
+    """What an earlier run left of it does not fit any more: only starting over helps."""
+    UNDECIDED = "undecided"
+    """A person has to decide first."""
     CRASHED = "crashed"
     TIMED_OUT = "timed_out"
     STALLED = "stalled"

@@ -34,6 +34,11 @@ def done_notes_dir(project_dir: Path, workflow: str) -> Path:
     return home_dir() / "batches" / project_key(project_dir) / workflow
 
 
+def written_dir(project_dir: Path) -> Path:
+    """One small file per document that an item has written: whose it is."""
+    return home_dir() / "documents" / project_key(project_dir)
+
+
 def store_path(project_dir: Path, workflow: str) -> Path:
     """What a graph without a store of its own keeps beyond one item and one run."""
     return home_dir() / "stores" / project_key(project_dir) / f"{workflow}.db"

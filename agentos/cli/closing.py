@@ -17,7 +17,7 @@ from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import counted, one_line
 from agentos.workflows.awaiting_review import Waiting, waiting_items
 from agentos.workflows.document_paths import document_paths
-from agentos.workflows.registry import WORKFLOWS
+from agentos.workflows.registry import WORKFLOWS, label_of
 
 if TYPE_CHECKING:
     from agentos.cli.run_command import Work
@@ -64,7 +64,7 @@ def _documents_words(work: Work, done: Sequence[str]) -> list[str]:
     written = [path for item_id in done if (path := _document_path(work, item_id))] if noun else []
     if not noun or not written:
         return []
-    read = Hint.SHOW_DOCUMENT.line(label=f"{work.workflow.label_prefix}{done[0]}")
+    read = Hint.SHOW_DOCUMENT.line(label=label_of(work.workflow.name, done[0]))
     return [f"{counted(len(written), noun)} in {shown(written[0].parent)}. To read one: {read}"]
 
 
@@ -78,6 +78,9 @@ def _next_words(work: Work, done: Sequence[str]) -> list[str]:
         return []
     options = options_text(work.arguments, _GOES_ALONG)
     match work.workflow.name:
+        case "lld" if work.further is not None:
+            line = command_line(work.arguments, done, verb=work.resume_verb, **work.further)
+            return [f"Next, from designs to code: {line}"]
         case "lld" if _has_commit(work.project_dir):
             return [f"Next, from designs to code: {Hint.IMPLEMENT_NEXT.line(options=options)}"]
         case "issue" if work.settings.sources.issues == work.settings.documents.issues_dir:
@@ -135,9 +138,17 @@ def _listed(prefix: str, heading: str, entries: Sequence[str]) -> list[str]:
 
 
 def _file_to_edit(work: Work, item: Item) -> str:
-    """The issue or brief that a document is written from; the design that code is written from."""
+    """The issue or brief that a document is written from; the design that code is written from.
+
+    Of a workstream, whose text is in no file, the design too, as it stands: a person's approval lets it go on.
+    """
     origin = str(item.input.get("origin") or item.input.get("lld_path") or "")
-    return one_line(origin) if "://" in origin else shown(work.project_dir / origin)
+    if "://" in origin:
+        return one_line(origin)
+    if (work.project_dir / origin).is_file() or (document := _document_path(work, item.id)) is None:
+        return shown(work.project_dir / origin)
+    approve = Hint.APPROVE.line(label=label_of(work.workflow.name, item.id))
+    return f"{shown(document)}, and approve it ({approve})"
 
 
 def _open_findings(work: Work, item: Item) -> list[str]:
@@ -159,7 +170,7 @@ def _again_words(work: Work, ids: Iterable[str]) -> list[str]:
     needy = list(ids)
     if not needy:
         return []
-    named = needy if hasattr(work.arguments, "ids") else []
     is_all = len(needy) > MOST_ITEMS and getattr(work.arguments, "all", False)
-    line = command_line(work.arguments) if is_all else command_line(work.arguments, named, all=False)
+    ids = [] if is_all else needy
+    line = command_line(work.arguments, ids, verb=work.resume_verb, all=is_all)
     return [f"Then run: {line}"] if line else []

@@ -7,12 +7,15 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.cli.graph_items import GraphItem, find_graph_item, is_graph_and_id
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
 from agentos.cli.pages import show_page
 from agentos.documents.approval import without_approval
 from agentos.errors import UsageError
+from agentos.hints import Hint
 from agentos.settings import Settings, load_settings
+from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.implementation.records import Implemented, has_branch, read_record
 from agentos.workflows.item_names import find_item
@@ -39,6 +42,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
     settings = load_settings(project_dir)
+    if is_graph_and_id(arguments.item) and (of_graph := find_graph_item(project_dir, arguments.item)):
+        raise UsageError(_no_versions(of_graph))
     workflow, item_id = find_item(arguments.item, project_dir, settings)
     implemented = read_record(project_dir, item_id) if workflow.name in ("lld", "implementation") else None
     is_bare = arguments.item.removeprefix("#") == item_id or workflow.name == "implementation"
@@ -47,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif workflow.name == "implementation":
         raise UsageError(f"{label_of(workflow.name, item_id)} has no branch yet.")
     else:
-        text = _document(project_dir, settings, workflow, item_id, arguments.start)
+        text = _document(project_dir, settings, workflow, item_id, arguments)
     show_page([], text, is_markdown=False, language="diff")
     return 0
 
@@ -69,7 +74,15 @@ class _Version:
     text: str
 
 
-def _document(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, start: int | None) -> str:
+def _no_versions(item: GraphItem) -> str:
+    show = Hint.SHOW_DOCUMENT.line(label=item.item_id)
+    return f"{item.item_id} is an item of the graph {item.workflow}: no versions of it are kept. See: {show}"
+
+
+def _document(
+    project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, arguments: argparse.Namespace
+) -> str:
+    start: int | None = arguments.start
     label = WORKFLOWS[workflow.name].label_prefix + item_id
     lineage = Lineage(lineage_dir(project_dir, settings, label))
     drafts = [_Version(entry.path.name, entry.read()) for entry in lineage.entries("draft")]
@@ -85,7 +98,10 @@ def _document(project_dir: Path, settings: Settings, workflow: Workflow, item_id
             raise UsageError(f"{label} has no entry {start} in its history.")
         versions = [chosen[0], *versions[-1:]]
     if not versions:
-        raise UsageError(f"{label} has no document and no draft yet.{item_hint(label, project_dir)}")
+        if of_graph := find_graph_item(project_dir, arguments.item):
+            raise UsageError(_no_versions(of_graph))
+        name = one_line(arguments.item, 60)
+        raise UsageError(f"{name} has no document and no draft yet.{item_hint(label, project_dir)}")
     if len(versions) == 1:
         raise UsageError(f"{label} has one version: there is nothing to compare it with.")
     return _unified(versions[-2], versions[-1])

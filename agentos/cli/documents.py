@@ -179,5 +179,11 @@ def _changes(pending: Pending, label_prefix: str) -> list[str]:
     return [
         f"{label_prefix}{item_id}: {why}"
         for item_id, why in pending.reasons.items()
-        if why.kind in (ReasonKind.SOURCE_CHANGED, ReasonKind.SOURCE_ANSWERED, ReasonKind.REVIEW_FAILED)
+        if why.kind
+        in (
+            ReasonKind.SOURCE_CHANGED,
+            ReasonKind.SOURCE_ANSWERED,
+            ReasonKind.REVIEW_FAILED,
+            ReasonKind.REPLACES_PERSONS,
+        )
     ]

@@ -10,10 +10,12 @@ from agentos.cli.branches import with_branches
 from agentos.cli.documents import DocumentCommand
 from agentos.cli.options import add_branch_options, add_setting_option
 from agentos.cli.run_command import Work
+from agentos.cli.texts import say
 from agentos.hints import Hint
 from agentos.workflows.context import ALLOW_UNAPPROVED_VARIABLE
 from agentos.workflows.implementation.pending import Choices, find_designs
 from agentos.workflows.implementation.records import check_start
+from agentos.workflows.implementation.retiring import retire_merged
 
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +59,8 @@ def _check(code: Work) -> None:
 
         base_commit(open_repository(code.project_dir, code.settings), code.settings)
     code.check()
+    retired = retire_merged(code.project_dir, code.settings)
+    say(*(f"Done and merged, no longer active: {place}" for place in retired), to_stderr=code.arguments.json)
 
 
 def _prepare(arguments: argparse.Namespace) -> Work:

@@ -9,15 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agentos.cli.graph_items import find_graph_item, is_graph_and_id, only_document
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
 from agentos.cli.texts import say
 from agentos.environment import environment
 from agentos.errors import ExitCode, UsageError
 from agentos.settings import Settings, load_settings
+from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.item_names import find_item, issue_files
-from agentos.workflows.registry import Workflow, label_of
+from agentos.workflows.registry import label_of
 
 _EDITORS = ("VISUAL", "EDITOR")
 
@@ -39,8 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
     settings = load_settings(project_dir)
-    workflow, item_id = find_item(arguments.item, project_dir, settings)
-    path = _path(project_dir, settings, workflow, item_id, wants_issue=arguments.issue)
+    path = _path(project_dir, settings, arguments.item, wants_issue=arguments.issue)
     if arguments.path or not (sys.stdin.isatty() and sys.stdout.isatty()):
         say(str(path))
         return ExitCode.OK
@@ -55,15 +56,20 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK if done.returncode == 0 else ExitCode.ITEM_FAILED
 
 
-def _path(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, *, wants_issue: bool) -> Path:
+def _path(project_dir: Path, settings: Settings, name: str, *, wants_issue: bool) -> Path:
+    if is_graph_and_id(name) and (of_graph := find_graph_item(project_dir, name)):
+        return only_document(of_graph)
+    workflow, item_id = find_item(name, project_dir, settings)
     documents = [] if wants_issue else document_paths(project_dir, settings, workflow.name, item_id)
     issues = [path for path, known in issue_files(project_dir, settings).items() if known == item_id]
     found = next((path for path in (*documents, *issues) if path.is_file()), None)
-    if found is None:
-        what = "issue" if wants_issue else "document and no issue"
-        label = label_of(workflow.name, item_id)
-        raise UsageError(f"{label} has no {what} in a file here.{item_hint(label, project_dir)}")
-    return found
+    if found is not None:
+        return found
+    if not wants_issue and (of_graph := find_graph_item(project_dir, name)):
+        return only_document(of_graph)
+    what = "issue" if wants_issue else "document and no issue"
+    hint = item_hint(label_of(workflow.name, item_id), project_dir)
+    raise UsageError(f"{one_line(name, 60)} has no {what} in a file here.{hint}")
 
 
 def _editor() -> list[str]:

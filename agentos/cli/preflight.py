@@ -41,7 +41,8 @@ def look_ahead(
     except AgentosError as error:
         problem = error
     costs = past_costs(project_dir, workflow.name, models)
-    expected = statistics.fmean(costs) * count if costs else None
+    # Of calls that no past run has counted nothing is known: a graph may make them by itself, or now for once.
+    expected = statistics.fmean(costs) * count if any(costs) else None
     if models and not _providers(models):
         expected = 0.0
     found = PreflightDone(models=models, keys=keys, expected_cost_usd=expected, past_items=len(costs))

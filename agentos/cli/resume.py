@@ -12,7 +12,15 @@ from typing import Any
 
 from agentos.cli.options import TimeSpan
 from agentos.hints import Place
-from agentos.reporters.resume_line import BUDGET, IDS, plain_number, resume_line, timeout_place, without_places
+from agentos.reporters.resume_line import (
+    BUDGET,
+    IDS,
+    all_place,
+    plain_number,
+    resume_line,
+    timeout_place,
+    without_places,
+)
 
 _NEVER_AGAIN = ("fresh", "dry_run")
 """What would start over, or start nothing."""
@@ -37,17 +45,22 @@ def resume_template(
     program_words = _program_words(program, getattr(arguments, "script", None))
     typed = " ".join(filter(None, [Place.of_user().prefix, shlex.join([*program_words, *subcommands])]))
     start = without_places(typed)
-    actions = [action for action in parser._actions if kept is None or action.dest in kept]
     # What is chosen stands first, as people type it.
-    actions.sort(key=lambda action: action.dest != "all")
-    options = [_option_text(action, arguments) for action in actions]
-    return " ".join(filter(None, [start, IDS if names_items else "", *options]))
+    chosen = IDS if names_items else all_place("--all" if getattr(arguments, "all", False) else "")
+    options = [
+        _option_text(action, arguments)
+        for action in parser._actions
+        if (names_items or action.dest != "all") and (kept is None or action.dest in kept)
+    ]
+    return " ".join(filter(None, [start, chosen, *options]))
 
 
-def command_line(arguments: argparse.Namespace, ids: Sequence[str] = (), **changes: Any) -> str:
+def command_line(
+    arguments: argparse.Namespace, ids: Sequence[str] = (), *, verb: str | None = None, **changes: Any
+) -> str:
     """The command as it was typed, for other items and with other options."""
     changed = argparse.Namespace(**{**vars(arguments), "ids": list(ids), **changes})
-    return resume_line(resume_template(changed), ids, getattr(changed, "budget", None))
+    return resume_line(resume_template(changed, verb=verb), ids, getattr(changed, "budget", None))
 
 
 def options_text(arguments: argparse.Namespace, kept: Collection[str]) -> str:

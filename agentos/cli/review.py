@@ -17,6 +17,7 @@ from agentos.settings import load_settings
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
+from agentos.workflows.registry import WORKFLOWS
 
 _COMMANDS = {"lld": "lld", "issue": "issue", "implementation": "implement", "pipeline": "pipeline"}
 _ANSWERED = {"approve": "approved", "revise": "to be revised"}
@@ -67,8 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     matches = _matches(waiting, arguments.item)
     if not matches and arguments.answer is None and arguments.edit is None:
         settings = load_settings(project_dir)
-        starts_run = arguments.review_again or arguments.revise is not None
-        document = review_documents.find(project_dir, settings, arguments.item, even_approved=starts_run)
+        document = review_documents.find(project_dir, settings, arguments.item)
         if document is not None:
             return review_documents.run(arguments, project_dir, settings, document)
     item = _only(matches, waiting, arguments.item)
@@ -77,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     edit = _edit(arguments.edit, item)
     if answer is None and edit is None:
         return _show(item, as_json=arguments.json)
+    if (arguments.approve and not _takes_approval(item)) or (arguments.revise is not None and not _is_gate(item)):
+        raise UsageError(f"{item.label} asks something else. Answer with: {' or '.join(answer_lines(item))}")
     answer = with_answer(item, answer, arguments.question)
     give_answer(project_dir, item, answer, edit)
     if arguments.json:
@@ -175,7 +177,7 @@ def _list(waiting: list[Waiting], project_dir: Path, *, as_json: bool) -> int:
         say("Nothing waits for a review.")
     for item in () if as_json else waiting:
         question = item.question
-        gate = f"{one_line(str(question['gate']), 20)} gate" if "gate" in question else "asks"
+        gate = f"{one_line(str(question['gate']), 20)} gate" if _is_gate(item) else "asks"
         state = _answer_words(item.answer, item) if item.answer is not None else "waits"
         say(f"{item.label}  {gate}, round {question.get('round', 1)}: {state}")
     for label, state in () if as_json else documents:
@@ -211,11 +213,21 @@ def _show_questions(item: Waiting) -> None:
         say(place + one_line(question if isinstance(question, str) else json.dumps(question, default=str), 2000))
 
 
+def _is_gate(item: Waiting) -> bool:
+    """Whether it is a gate of ours, and no question of a user's graph."""
+    return "gate" in item.question and item.workflow in WORKFLOWS
+
+
+def _takes_approval(item: Waiting) -> bool:
+    """A gate, or a graph that stops by itself before or after a node and asks nothing."""
+    return _is_gate(item) or ("stopped" in item.question and not item.interrupt_ids)
+
+
 def answer_lines(item: Waiting) -> list[str]:
     """What answers it: a gate of ours takes two answers, the question of a user's graph any."""
-    if "gate" in item.question:
+    if _is_gate(item):
         return [hint.line(label=item.label) for hint in (Hint.APPROVE, Hint.REVISE)]
-    if "stopped" in item.question and not item.interrupt_ids:
+    if _takes_approval(item):
         return [Hint.APPROVE.line(label=item.label)]
     which = " --question 1" if len(item.questions) > 1 else ""
     return [Hint.ANSWER.line(label=item.label) + which]

@@ -12,9 +12,10 @@ from agentos.cli.main import parse
 from agentos.cli.parsing import CommandParser
 from agentos.cli.texts import say, say_document, say_json
 from agentos.clock import utc_now
+from agentos.documents.approval import Intact, verify_approval
 from agentos.documents.findings import errors
 from agentos.documents.unapproved import Obstacle, bare, is_a_persons, read_unapproved
-from agentos.errors import ExitCode
+from agentos.errors import ExitCode, UsageError
 from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import natural_key
@@ -30,22 +31,27 @@ from agentos.workflows.registry import WORKFLOWS, parse_label
 _COMMANDS: dict[str, DocumentCommand] = {"lld": lld.command(), "issue": issue.command()}
 
 
-def find(project_dir: Path, settings: Settings, name: str, *, even_approved: bool) -> Standing | None:
-    """The document that a label or a bare id means; one that is approved as it stands only where that is wanted."""
+def find(project_dir: Path, settings: Settings, name: str) -> Standing | None:
+    """The document that a label or a bare id means."""
     workflow, item_id = parse_label(name)
     if workflow.name == "pipeline":
         workflow = WORKFLOWS["lld"]  # What a pipeline writes first.
     if workflow.name not in _COMMANDS:
         return None
-    found = find_standing(project_dir, settings, workflow, item_id)
-    return None if found is None or (found.is_approved and not even_approved) else found
+    return find_standing(project_dir, settings, workflow, item_id)
 
 
 def run(arguments: argparse.Namespace, project_dir: Path, settings: Settings, document: Standing) -> int:
-    if arguments.approve:
-        return _approve(arguments, project_dir, settings, document)
+    """Raises UsageError where nothing is to be decided: the document is approved as it stands."""
     if arguments.review_again or arguments.revise is not None:
         return _start(arguments, document)
+    approval = verify_approval(document.text)
+    if document.is_approved and isinstance(approval, Intact):
+        by, at = one_line(approval.approval.reviewer, 80), one_line(approval.approval.approved_at, 40)
+        shown = document.path.relative_to(project_dir)
+        raise UsageError(f"{document.label} is approved already, by {by} at {at}: {shown}")
+    if arguments.approve:
+        return _approve(arguments, project_dir, settings, document)
     return _show(arguments, project_dir, document)
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,16 @@ from agentos.cli.options import (
     whole_number,
 )
 from agentos.cli.run_command import Work
+from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints.protocol import ItemRef
+from agentos.engine.done_notes import DoneNotes
 from agentos.engine.graph_spec import GraphSpec, resolve_graph
 from agentos.engine.interpreter import Interpreter, check_interpreter, python_beside
-from agentos.engine.plan import Item, select
+from agentos.engine.plan import Item, item_hash, select
 from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.records.results import users_spans
+from agentos.reporters.last_run import last_runs
 from agentos.settings import load_settings
 from agentos.workflows.registry import Workflow
 
@@ -66,6 +70,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--input-key",
         metavar="KEY",
         help="take each line, array element or file of a folder as it is, as the input's value for KEY",
+    )
+    parser.add_argument(
+        "--ignore-dependencies",
+        action="store_true",
+        help="run chosen items although what they depend on is left out and did not end well",
     )
     _add_result_options(parser)
     _add_graph_options(parser)
@@ -121,12 +130,16 @@ def run(arguments: argparse.Namespace) -> int:
     spec = resolve_graph(arguments.graph, Path.cwd())
     _check_output(arguments)
     items = [_with_options(item, _options(arguments)) for item in read_items(arguments.items, arguments.input_key)]
-    plan, left = run_command.planned(arguments, select(items, arguments.ids))
+    workflow = Workflow(spec.name_in(project_dir), arguments.graph)
+    chosen = select(items, arguments.ids)
+    if not arguments.ignore_dependencies:
+        _refuse_unmet(chosen, items, workflow.name, project_dir)
+    plan, left = run_command.planned(arguments, chosen)
     python = check_interpreter(arguments.python, Path.cwd()) if arguments.python else None
     return run_command.run(
         Work(
             arguments=arguments,
-            workflow=Workflow(spec.name_in(project_dir), arguments.graph),
+            workflow=workflow,
             project_dir=project_dir,
             settings=load_settings(project_dir, flags=setting_flags(arguments)),
             cap=capped_by_machine,
@@ -163,6 +176,32 @@ def _warnings(spec: GraphSpec, python: Interpreter | None) -> list[str]:
 
 def _document(python: Interpreter) -> dict[str, str]:
     return {"path": str(python.path), "version": python.version, "langgraph": python.langgraph}
+
+
+def _refuse_unmet(chosen: Sequence[Item], items: Sequence[Item], workflow: str, project_dir: Path) -> None:
+    """Raises UsageError for an item that depends on one that was left out and did not end well.
+
+    One that no run has tried counts as done: the user knows why it was left out.
+    """
+    ids, known = {item.id for item in chosen}, {item.id: item for item in items}
+    needed = {name: item.id for item in chosen for name in item.depends_on if name in known and name not in ids}
+    if not needed:
+        return
+    notes, checkpoints = DoneNotes(project_dir, workflow), store_for(project_dir)
+    ends = last_runs(project_dir, workflow.__eq__, needed)
+    for name, item_id in needed.items():
+        note, end = notes.done(name, item_hash(known[name])), ends.get(name)
+        if note is not None and note.outcome.is_done:
+            continue
+        if end is not None and not end.item.outcome.is_done:
+            what = f"{end.item.outcome.as_clause()} in run {end.run_dir.name}"
+        elif checkpoints.exists(ItemRef(workflow, name)):
+            what = "is not finished"
+        else:
+            continue
+        raise UsageError(
+            f"{item_id} depends on {name}, which {what}. Name both to run that first, or give --ignore-dependencies."
+        )
 
 
 def graph_workflow(spec: str, project_dir: Path) -> Workflow:

@@ -81,6 +81,8 @@ class Work:
     """Puts into the request what only this command knows of."""
     resume_verb: str | None = None
     """The verb that takes named items, where this command takes none."""
+    further: Mapping[str, Any] | None = None
+    """Options that take its done items from designs to code, where the same command does that."""
     check: Callable[[], None] = _do_nothing
     """Raises before anything starts when what comes after the run could not be done."""
     start: StartRun = start_run
@@ -176,7 +178,6 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     from agentos.workflows.run_request import RECORD_VARIABLE, request_for  # noqa: PLC0415  A dry run needs no engine.
 
     arguments = work.arguments
-    skipped = _skipped_lines(work)
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
     environ = {**work.environment_defaults, **environment(), **recorded, **work.environment}
     ahead = _look_ahead(work)
@@ -197,7 +198,8 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         max_wait_seconds=arguments.max_wait,
         resume_command=resume_template(arguments, verb=work.resume_verb),
         preflight=ahead.found,
-        warnings=[*work.all_warnings, *_misspellings(ahead.found.models), *skipped],
+        warnings=[*work.all_warnings, *_misspellings(ahead.found.models)],
+        notices=_skipped_lines(work),
         is_json=arguments.json,
         batch=work.batch,
     )

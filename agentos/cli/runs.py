@@ -101,7 +101,7 @@ def _show(run_id: str, *, as_json: bool) -> int:
     summary = read_summary(run_dir) or _summary_so_far(run_dir)
     if shown.state == "live":
         # Nothing to resume yet: the same command would only skip what this run holds.
-        summary = replace(summary, resume_command="")
+        summary = replace(summary, resume_command="", start_over_command="")
     if as_json:
         say_json({**summary.to_document(), **shown.to_document()})
     else:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentos.cli.graph_items import GraphItem, find_graph_item, is_graph_and_id
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
 from agentos.cli.pages import show_page
 from agentos.cli.texts import say_document, say_json
-from agentos.documents.approval import Absent, Changed, verify_approval, without_approval
+from agentos.documents.approval import Absent, Changed, Intact, verify_approval, without_approval
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
@@ -27,7 +28,7 @@ from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths, lineage_dir
-from agentos.workflows.implementation.records import read_attempt, read_record
+from agentos.workflows.implementation.records import has_branch, read_attempt, read_record
 from agentos.workflows.item_names import find_item
 from agentos.workflows.lineage import Entry, Lineage
 from agentos.workflows.registry import WORKFLOWS, Workflow, label_of
@@ -75,6 +76,8 @@ class _Item:
 def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
     settings = load_settings(project_dir)
+    if is_graph_and_id(arguments.item):
+        return _show_graph_item(project_dir, arguments)
     workflow, item_id = find_item(arguments.item, project_dir, settings)
     # The first document of a pipeline is its design, with a design's history.
     prefix = WORKFLOWS["lld" if workflow.name == "pipeline" else workflow.name].label_prefix
@@ -82,11 +85,49 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.prompt or arguments.lineage is not None:
         return _show_entry(lineage, arguments)
     item = _gather(project_dir, settings, workflow, item_id, lineage)
+    if item is None:
+        return _show_graph_item(project_dir, arguments, label_of(workflow.name, item_id))
     if arguments.json:
         say_json(_document(item))
         return 0
     show_page(_lines(item), without_approval(item.text) if item.text else "")
     return 0
+
+
+def _show_graph_item(project_dir: Path, arguments: argparse.Namespace, label: str = "") -> int:
+    """What is nobody's document may be an item of the user's own graph. Raises UsageError when nothing is known."""
+    item, name = find_graph_item(project_dir, arguments.item), one_line(arguments.item, 60)
+    if item is None:
+        hint = item_hint(label or arguments.item, project_dir)
+        raise UsageError(f"Nothing is known of {name}: no document, no history, no run of this project.{hint}")
+    if arguments.prompt or arguments.lineage is not None:
+        raise UsageError(f"{name} is an item of the graph {item.workflow}: no history of it is kept.")
+    if arguments.json:
+        say_json(_graph_document(item))
+    else:
+        show_page(_graph_lines(item), item.result_text, is_markdown=False, language="json")
+    return 0
+
+
+def _graph_lines(item: GraphItem) -> list[str]:
+    facts = {
+        "state": _state_words(item.standing),
+        **_last_run_facts(item.last),
+        "documents": ", ".join(map(str, item.documents)),
+        "result": "below" if item.result_text else "",
+    }
+    return [f"{item.item_id}  item of the graph {one_line(item.workflow)}", *_fact_lines(facts)]
+
+
+def _graph_document(item: GraphItem) -> dict[str, Any]:
+    return {
+        "item": item.item_id,
+        "workflow": item.workflow,
+        "state": _state_words(item.standing) or None,
+        "documents": [str(path) for path in item.documents],
+        "last_run": _last_run_document(item.last),
+        "result": item.result or None,
+    }
 
 
 def _show_entry(lineage: Lineage, arguments: argparse.Namespace) -> int:
@@ -103,7 +144,10 @@ def _show_entry(lineage: Lineage, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, lineage: Lineage) -> _Item:
+def _gather(
+    project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, lineage: Lineage
+) -> _Item | None:
+    """None when nothing is known."""
     paths = document_paths(project_dir, settings, workflow.name, item_id)
     path = next((path for path in paths if path.is_file()), None)
     entries = lineage.entries()
@@ -114,23 +158,41 @@ def _gather(project_dir: Path, settings: Settings, workflow: Workflow, item_id: 
         text = on_branch[1]
     last = last_run(project_dir, _RUN_BY.get(workflow.name, (workflow.name,)), item_id)
     state = _state_words(store_for(project_dir).peek(ItemRef(workflow.name, item_id)))
-    label = label_of(workflow.name, item_id)
-    if not text and not entries and last is None and not state:
-        hint = item_hint(label, project_dir)
-        raise UsageError(f"Nothing is known of {label}: no document, no history, no run of this project.{hint}")
+    is_code = workflow.name == "implementation"
+    code_status = _code_status(project_dir, item_id) if is_code else ""
+    if not text and not entries and last is None and not state and not code_status:
+        return None
     return _Item(
-        label=label,
+        label=label_of(workflow.name, item_id),
         path=path,
         branch_place=on_branch[0] if on_branch else "",
         text=text,
-        status=(parse_lld(text).status or "") if text else "",
-        approval=_approval_words(text),
+        status=code_status or _status_words(text),
+        approval="" if is_code else _approval_words(text),
         state=state,
         findings=_findings(workflow.name, text, project_dir) if text else (),
         entries=tuple(entries),
         lineage_dir=lineage.directory,
         last=last,
     )
+
+
+def _status_words(text: str) -> str:
+    """What a document says of itself, unless it says more than is so."""
+    status = (parse_lld(text).status or "") if text else ""
+    is_approved = isinstance(verify_approval(text), Intact)
+    says_so = status.casefold().startswith("approved")
+    return f'the document says "{status}", which nobody has approved' if says_so and not is_approved else status
+
+
+def _code_status(project_dir: Path, item_id: str) -> str:
+    """What became of an implementation, as its own record says."""
+    if done := read_record(project_dir, item_id):
+        gone = "" if has_branch(project_dir, done.branch) else ", a branch that is gone"
+        return f"implemented on {done.branch}{gone}"
+    if tried := read_attempt(project_dir, item_id):
+        return f"needs revision on {tried.branch}: {tried.reason}"
+    return ""
 
 
 def _on_branch(project_dir: Path, paths: Sequence[Path], item_id: str) -> tuple[str, str] | None:
@@ -176,46 +238,52 @@ def _lines(item: _Item) -> list[str]:
     nothing = "no document yet; below is the latest draft" if item.text else "no document yet"
     lines = [f"{item.label}  {item.path or item.branch_place or nothing}"]
     facts = {
-        "status": item.status or "none",
+        "status": item.status,
         "approval": item.approval,
         "state": item.state,
-        "last run": _last_run_words(item),
-        "log": str(item.last.run_dir / item.last.item.log) if item.last and item.last.item.log else "",
+        **_last_run_facts(item.last),
         "history": f"{item.lineage_dir} ({len(item.entries)} entries)" if item.entries else "",
     }
-    lines += [f"  {name + ':':<10}{one_line(text)}" for name, text in facts.items() if text]
+    lines += _fact_lines(facts)
     lines += [f"    {entry.number:03d} {entry.kind}" for entry in item.entries]
     lines += [f"  line {finding.line}: {one_line(finding.words())}" for finding in item.findings]
     return lines
 
 
-def _last_run_words(item: _Item) -> str:
-    if item.last is None:
-        return ""
-    run_dir, summary = item.last.run_dir, item.last.item
-    reason = f": {summary.reason}" if summary.reason else ""
-    return f"{run_dir.name}, {outcome_words(summary.outcome)}{reason}"
+def _fact_lines(facts: Mapping[str, str]) -> list[str]:
+    return [f"  {name + ':':<10}{one_line(text)}" for name, text in facts.items() if text]
+
+
+def _last_run_facts(last: LastRun | None) -> dict[str, str]:
+    if last is None:
+        return {}
+    reason = f": {last.item.reason}" if last.item.reason else ""
+    log = str(last.run_dir / last.item.log) if last.item.log else ""
+    return {"last run": f"{last.run_dir.name}, {outcome_words(last.item.outcome)}{reason}", "log": log}
+
+
+def _last_run_document(last: LastRun | None) -> dict[str, Any] | None:
+    if last is None:
+        return None
+    return {
+        "run": last.run_dir.name,
+        "outcome": last.item.outcome.name,
+        "reason": last.item.reason,
+        "log": str(last.run_dir / last.item.log) if last.item.log else None,
+    }
 
 
 def _document(item: _Item) -> dict[str, Any]:
-    last = item.last
     return {
         "item": item.label,
         "path": str(item.path) if item.path else item.branch_place or None,
         "status": item.status or None,
-        "approval": item.approval,
+        "approval": item.approval or None,
         "state": item.state or None,
         "findings": [
             {"rule": f.rule, "severity": f.severity.value, "line": f.line, "text": f.words()} for f in item.findings
         ],
         "lineage": [{"number": e.number, "kind": e.kind, "path": str(e.path)} for e in item.entries],
-        "last_run": {
-            "run": last.run_dir.name,
-            "outcome": last.item.outcome.name,
-            "reason": last.item.reason,
-            "log": str(last.run_dir / last.item.log) if last.item.log else None,
-        }
-        if last
-        else None,
+        "last_run": _last_run_document(item.last),
         "document": item.text,
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentos.cli import run_command
 from agentos.cli.branches import with_branches
-from agentos.cli.resume import resume_template
+from agentos.cli.resume import command_line, resume_template
 from agentos.cli.run import graph_workflow
 from agentos.cli.run_command import StartRun, Work
 from agentos.cli.ws_tables import result_lines
@@ -20,7 +20,7 @@ from agentos.engine.plan import Plan
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Listener
 from agentos.hints import Hint
-from agentos.outcomes import PAUSED
+from agentos.outcomes import AS_ASKED, PAUSED
 from agentos.reporters.resume_line import resume_line
 from agentos.text.window import window_columns
 from agentos.text.words import listed
@@ -115,7 +115,9 @@ def _work(
         plan=plan,
         noun="workstream",
         skipped=(*found.skipped, *left),
+        warnings=found.warnings,
         resume_verb="run",
+        further={"mode": "execute", "steps": []},
         start=_starter(arguments, project, chosen, route),
     )
     if arguments.graph or not route.completes:
@@ -141,7 +143,7 @@ def _starter(
 ) -> StartRun:
     """Workstreams are there before their run begins, and change their state with it."""
 
-    def start(request: RunRequest, _: Listener | None) -> int:
+    def start(request: RunRequest, listener: Listener | None) -> int:
         for workstream in chosen:
             if workstream.path is None:
                 project.restore_worktree(workstream)
@@ -149,10 +151,10 @@ def _starter(
         slugs = [item.id for item in plan.items]
         run = WorkstreamRun(project.registry, project.repository, slugs, nodes=route.nodes, completes=route.completes)
         try:
-            exit_code = run.run(replace(request, plan=plan))
+            exit_code = run.run(replace(request, plan=plan), listener)
         finally:
             project.end_reservations()
-        _tell(arguments, run.results())
+        _tell(arguments, run.results(), project)
         return exit_code
 
     return start
@@ -167,16 +169,28 @@ def _with_reservations(plan: Plan, project: ProjectWorkstreams) -> Plan:
     return replace(plan, items=tuple(items))
 
 
-def _tell(arguments: argparse.Namespace, results: Sequence[WorkstreamResult]) -> None:
+def _held_lines(
+    arguments: argparse.Namespace, results: Sequence[WorkstreamResult], project: ProjectWorkstreams
+) -> list[str]:
+    """How to go on with those that were held: somebody paused them, or the chosen steps ended."""
+    held = [result.slug for result in results if result.outcome in (PAUSED, AS_ASKED)]
+    known = project.registry.workstreams() if held else {}
+    paused = [slug for slug in held if slug in known and isinstance(known[slug].state, Paused)]
+    ended = [slug for slug in held if slug in known and known[slug].state == Active()]
+    lines = []
+    if paused:
+        resume = resume_template(arguments, verb="resume", kept=("project",))
+        commands = [resume_line(resume, paused), command_line(arguments, paused, verb="run")]
+        lines.append(f"Resume the paused ones with: {' && '.join(commands)}")
+    if ended:
+        lines.append(f"To go further: {command_line(arguments, ended, verb='run', steps=[])}")
+    return lines
+
+
+def _tell(arguments: argparse.Namespace, results: Sequence[WorkstreamResult], project: ProjectWorkstreams) -> None:
     if arguments.json:
         sys.stdout.write("".join(json.dumps(result.as_json()) + "\n" for result in results))
         return
-    lines = result_lines(results, window_columns())
-    paused = [result.slug for result in results if result.outcome == PAUSED and result.exit_code]
-    if paused:
-        resume = resume_template(arguments, verb="resume", kept=("project",))
-        again = resume_template(arguments, verb="run")
-        commands = [resume_line(each, paused, arguments.budget) for each in (resume, again)]
-        lines.append(f"Resume the paused ones with: {' && '.join(commands)}")
+    lines = [*result_lines(results, window_columns()), *_held_lines(arguments, results, project)]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()

@@ -70,7 +70,7 @@ class Coordinator:
     ) -> None:
         """Signals are handled during `execute` only. `keys` makes the lease server of this run's workers.
 
-        `hold_node` is asked before each node; an item it holds keeps its checkpoint and ends as `paused`.
+        `hold_node` is asked before each node; an item it holds keeps its checkpoint.
         """
         self._plan = plan
         self._settings = settings
@@ -89,7 +89,7 @@ class Coordinator:
         self._places = Places(
             settings.parallel, loop, self._emit, self._limit_changed, is_paused=lambda: self._steering.is_paused
         )
-        self._writers = Writers()
+        self._writers = Writers(settings.project_dir)
         self._running: dict[str, ItemRun] = {}
         self._waiting_for_graph: list[Start] = []
         self._is_loaded = False

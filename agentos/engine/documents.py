@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from agentos.engine.checkpoints.protocol import ItemCheckpoint
 from agentos.errors import AgentosError
+from agentos.files import read_regular
+from agentos.paths import home_dir, written_dir
+
+_MOST_BYTES = 1 << 16
 
 
 class WrittenByAnother(AgentosError):
-    """Two items of a run write the same document: one would replace the other's."""
+    """Two items write the same document: one would replace the other's."""
 
 
 def staged_path(path: str, checkpoint_address: str) -> Path:
@@ -25,10 +31,51 @@ def staged_path(path: str, checkpoint_address: str) -> Path:
     return Path(f"{path}.{mark}.tmp")
 
 
-class Writers:
-    """In the coordinator: which item of the run writes which document."""
+def note_written(project_dir: Path, item_id: str, paths: Iterable[str]) -> None:
+    """Before documents are put into place: whose they are is known as long as they are there.
 
-    def __init__(self) -> None:
+    What cannot be noted is no reason to lose a document.
+    """
+    folder = written_dir(project_dir)
+    for path in paths:
+        # What is under our own home is records of ours, each of one item.
+        if not Path(path).is_relative_to(home_dir()):
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                (folder / _mark(path)).write_text(json.dumps([path, item_id]))
+
+
+def written_by(project_dir: Path, item_id: str) -> Iterator[Path]:
+    """The item's documents that are still there."""
+    for note in sorted(written_dir(project_dir).glob("*")):
+        path, writer = _read_note(note)
+        if writer == item_id and Path(path).is_file():
+            yield Path(path)
+
+
+def _writer_before(project_dir: Path, path: str) -> str:
+    """The item that wrote what is there now; empty when nothing is there, or nobody knows."""
+    known, writer = _read_note(written_dir(project_dir) / _mark(path))
+    return writer if known == path and Path(path).exists() else ""
+
+
+def _read_note(note: Path) -> tuple[str, str]:
+    try:
+        path, writer = json.loads(read_regular(note, _MOST_BYTES))
+    except (OSError, ValueError, TypeError):
+        return "", ""
+    return str(path), str(writer)
+
+
+def _mark(path: str) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+
+
+class Writers:
+    """In the coordinator: which item writes which document."""
+
+    def __init__(self, project_dir: Path) -> None:
+        self._project_dir = project_dir
         self._by_path: dict[str, str] = {}
 
     def wrote(self, item_id: str, paths: Iterable[str]) -> None:
@@ -36,8 +83,10 @@ class Writers:
         self._by_path.update(dict.fromkeys(paths, item_id))
 
     def writer_of(self, path: str, asked_by: str) -> str:
-        """The item that asked first. It stays the writer: its document may wait in a checkpoint."""
-        return self._by_path.setdefault(path, asked_by)
+        """The item whose document is there, else the one that asked first: its document may wait in a checkpoint."""
+        if path not in self._by_path:
+            self._by_path[path] = _writer_before(self._project_dir, path) or asked_by
+        return self._by_path[path]
 
 
 class ItemDocuments:
@@ -67,7 +116,7 @@ class ItemDocuments:
         writer = self._writer_of(path)
         if writer != self._item_id:
             raise WrittenByAnother(
-                f"{path} is written by item {writer} of this run already; {self._item_id} needs a path of its own"
+                f"{path} is the document of item {writer} and stays so; {self._item_id} needs a path of its own"
             )
 
 

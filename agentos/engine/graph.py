@@ -25,7 +25,7 @@ from agentos.engine.checkpoints.protocol import ItemCheckpoint, Standing
 from agentos.engine.graph_loading import AnyGraph, FactoryCall, LoadedGraph
 from agentos.engine.model_usage import ModelUsage
 from agentos.engine.subgraph_nodes import NestedNodes, NestedTask, containers
-from agentos.errors import AgentosError, UsageError
+from agentos.errors import CannotContinueError, UsageError
 
 _TRIGGERS = ("branch:to:", "join:")
 """How the channels begin that LangGraph starts nodes by."""
@@ -38,7 +38,7 @@ _STREAM, _RUNTIME = "__pregel_stream", "__pregel_runtime"
 would run every node in a thread, where no signal reaches it."""
 
 
-class GraphChanged(AgentosError):
+class GraphChanged(CannotContinueError):
     """The item's checkpoint continues with a node that the graph does not have."""
 
 

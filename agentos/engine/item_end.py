@@ -8,10 +8,21 @@ from dataclasses import dataclass, replace
 
 from agentos.engine.messages import ItemDone, ItemFailed, ItemStopped
 from agentos.engine.schedule import Ending
-from agentos.errors import ExitCode
-from agentos.outcomes import AWAITING_REVIEW, FAILED, INTERRUPTED, PAUSED, SKIPPED, Cause, Outcome, outcome_named
+from agentos.outcomes import (
+    AS_ASKED,
+    AWAITING_REVIEW,
+    FAILED,
+    INTERRUPTED,
+    PAUSED,
+    SKIPPED,
+    Cause,
+    Outcome,
+    outcome_named,
+)
 
 FinalMessage = ItemDone | ItemFailed | ItemStopped
+_WORKERS_OWN = (Cause.NO_USABLE_KEY, Cause.CANNOT_CONTINUE, Cause.UNDECIDED)
+"""Causes that a worker may give; of the others only the engine knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +41,15 @@ class ItemEnd:
     has_succeeded: bool = False
     """Its checkpoint has served its purpose."""
     is_run_fault: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a node must not start now: its item keeps its checkpoint and resumes later."""
+
+    reason: str
+    is_as_asked: bool = False
+    """The run was not to go further; else somebody has to let the item go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +75,7 @@ def decide_end(
     exit_code: int | None,
     *,
     given_up: GivenUp | None = None,
-    held_because: str = "",
+    held: Hold | None = None,
     skipped_because: str = "",
     is_stopping: bool = False,
     may_retry: bool = False,
@@ -72,15 +92,15 @@ def decide_end(
             return ItemEnd(
                 ending=Ending.NOT_DONE,
                 outcome=FAILED,
-                cause=Cause.NO_USABLE_KEY if word.exit_code == ExitCode.NO_USABLE_KEY else Cause.OTHER,
+                cause=cause if (cause := Cause(word.cause)) in _WORKERS_OWN else Cause.OTHER,
                 reason=word.message,
                 error_type=word.error_type,
                 traceback=word.traceback,
             )
     if skipped_because:
         return ItemEnd(ending=Ending.NOT_DONE, outcome=SKIPPED, cause=Cause.PERSON, reason=skipped_because)
-    if held_because and not is_stopping:
-        return ItemEnd(ending=Ending.NOT_DONE, outcome=PAUSED, reason=held_because)
+    if held is not None and not is_stopping:
+        return ItemEnd(ending=Ending.NOT_DONE, outcome=AS_ASKED if held.is_as_asked else PAUSED, reason=held.reason)
     if isinstance(word, ItemStopped) or (is_stopping and given_up is None):
         return ItemEnd(ending=Ending.INTERRUPTED, outcome=INTERRUPTED)
     if exit_code is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentos.engine.backends.protocol import Backend, WorkerExit
-from agentos.engine.item_end import FinalMessage, GivenUp
+from agentos.engine.item_end import FinalMessage, GivenUp, Hold
 from agentos.engine.item_watch import ItemWatch, TimeLimits
 from agentos.engine.lease_server import ItemUsage
 from agentos.engine.loop import Loop, Timer
@@ -36,12 +36,12 @@ from agentos.outcomes import Cause
 
 ItemMessage = ItemOpened | NodeReady | CustomData | Heartbeat | ItemDone | ItemFailed | ItemStopped
 
-HoldNode = Callable[[str, str], str]
-"""Item id and node to the reason why the node must not start now; empty when it may."""
+HoldNode = Callable[[str, str], Hold | None]
+"""Item id and node to why the node must not start now; None when it may."""
 
 
-def hold_nothing(_item_id: str, _node: str) -> str:
-    return ""
+def hold_nothing(_item_id: str, _node: str) -> None:
+    """Every node may start."""
 
 
 class ItemRun:
@@ -68,8 +68,8 @@ class ItemRun:
         self.item = item
         self.attempt = attempt
         self.given_up: GivenUp | None = None
-        self.held_because = ""
-        """Why its next node was not let start: it ends as paused."""
+        self.held: Hold | None = None
+        """Why its next node was not let start."""
         self.skipped_because = ""
         """A person does not want it any more."""
         self.is_stopping = False
@@ -165,8 +165,8 @@ class ItemRun:
             self._waiting_node = node
             self.watch.wait_for_person(True)
             return
-        self.held_because = self.held_because or self._hold_node(item_id, node)
-        if self.held_because:
+        self.held = self.held or self._hold_node(item_id, node)
+        if self.held is not None:
             self._backend.send(item_id, StopItem())
             return
         self.node = node

@@ -9,7 +9,7 @@ from pathlib import Path
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name
-from agentos.engine.documents import staged_path
+from agentos.engine.documents import note_written, staged_path
 from agentos.engine.done_notes import Done, DoneNotes
 from agentos.engine.item_end import ItemEnd, without_documents
 from agentos.engine.plan import Item, item_hash
@@ -21,6 +21,7 @@ class ItemStore:
     """In the coordinator: the files of one workflow's items in one project, while a run holds their claims."""
 
     def __init__(self, project_dir: Path, workflow: str, claims: Claims) -> None:
+        self._project_dir = project_dir
         self._workflow = workflow
         self._claims = claims
         self._checkpoints = store_for(project_dir)
@@ -40,6 +41,7 @@ class ItemStore:
     def publish(self, item_id: str, end: ItemEnd) -> ItemEnd:
         """Put a finished item's documents into place. What cannot be written makes it fail."""
         try:
+            note_written(self._project_dir, item_id, end.outputs)
             for path in end.outputs:
                 refuse_special(Path(path))
                 self._staged(item_id, path).replace(path)

@@ -195,7 +195,8 @@ class LeaseServer:
         if not self._is_stopping:
             self._is_stopping = True
             exit_code = ExitCode(refusal.exit_code)
-            self._emit(Warned(text=refusal.message))
+            shortfall = self._broker.shortfall if exit_code is ExitCode.BUDGET_REACHED else None
+            self._emit(shortfall or Warned(text=refusal.message))
             self._control.request_stop(_STOPS[exit_code], exit_code=exit_code)
 
     def _stop_for_want_of_a_model(self) -> None:

@@ -113,7 +113,8 @@ class ItemFailed:
     finished: list[tuple[str, float]]
     is_run_fault: bool = False
     """The checkpoint could not be written: the run must not go on."""
-    exit_code: int = 1
+    cause: str = ""
+    """A `Cause`, where something follows from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ class Results:
             self._final_message(run),
             exit_code,
             given_up=run.given_up,
-            held_because=run.held_because,
+            held=run.held,
             skipped_because=run.skipped_because,
             is_stopping=run.is_stopping,
             may_retry=run.attempt <= self._settings.retries,
@@ -235,7 +235,7 @@ class Results:
             self._emit(Warned(text=f"{item_id}: cannot remove its checkpoint {error.filename}: {error.strerror}"))
 
     def _record_skip(self, item_id: str, cause: Cause, reason: str) -> None:
-        self._record(ItemEnded(item_id=item_id, outcome=SKIPPED, cause=cause, reason=reason, seconds=0.0))
+        self._record(ItemEnded(item_id=item_id, outcome=SKIPPED, cause=cause, reason=reason, seconds=0.0, attempts=0))
 
     def _record(self, event: ItemEnded) -> None:
         event = replace(

@@ -47,11 +47,11 @@ from agentos.engine.plan import ITEM_VARIABLE
 from agentos.engine.removed_variables import hint
 from agentos.engine.worker_extension import WorkerExtension
 from agentos.environment import environment, set_variables
-from agentos.errors import AgentosError, CallCancelledError
+from agentos.errors import AgentosError, CallCancelledError, CannotContinueError, ExitCode, UndecidedError
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import LeaseGranted, LeaseRefused
 from agentos.keys.redaction import Redactor
-from agentos.outcomes import AWAITING_REVIEW, COMPLETED
+from agentos.outcomes import AWAITING_REVIEW, COMPLETED, Cause
 from agentos.processes import host
 from agentos.processes.zombies import ZombieCollector
 
@@ -417,8 +417,20 @@ def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: R
         traceback=_shortened(redactor.redact_text(_safe_traceback(error))),
         finished=finished,
         is_run_fault=fault is not None,
-        exit_code=int(error.exit_code) if isinstance(error, AgentosError) else 1,
+        cause=_cause(error).value,
     )
+
+
+def _cause(error: BaseException) -> Cause:
+    match error:
+        case CannotContinueError():
+            return Cause.CANNOT_CONTINUE
+        case UndecidedError():
+            return Cause.UNDECIDED
+        case AgentosError(exit_code=ExitCode.NO_USABLE_KEY):
+            return Cause.NO_USABLE_KEY
+        case _:
+            return Cause.OTHER
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

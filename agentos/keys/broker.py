@@ -138,6 +138,8 @@ class KeyBroker:
         self._saved_calls: dict[str, int] = {}
         self.reloads = 0
         """How often the keys were replaced by changed ones."""
+        self.shortfall: BudgetNoticed | None = None
+        """What the first call lacked that did not fit into the budget."""
 
     # What callers say, and what they are told.
 
@@ -202,7 +204,7 @@ class KeyBroker:
         why, slots = self._worst_wait(now, lanes), 0
         if isinstance(why, AllInUse):
             slots = min(self._pool.usable_slots(now, *lane) for lane in lanes)
-        self._notices.update(now, why, is_waiting=bool(lanes), slots=slots)
+        self._notices.update(now, why, is_waiting=bool(lanes), slots=slots, waiting=self._who_waits(now))
 
     def seconds_to_wake(self) -> float | None:
         """When `answers` or `announce` could bring something new by itself."""
@@ -322,6 +324,7 @@ class KeyBroker:
             elif budget is not None and not budget.fits(self._queued_usd() + call.estimated_usd):
                 if budget.could_fit_later() or self._queued:
                     break
+                self.shortfall = self.shortfall or _shortfall(budget, call.estimated_usd)
                 refused.append(_refusal(call, no_money(call.ask, budget)))
             else:
                 number = self._pool.request(
@@ -415,6 +418,11 @@ class KeyBroker:
     def _waiting_lanes(self) -> set[LaneId]:
         return {call.lane for call in self._queued.values()} | set(self._watched)
 
+    def _who_waits(self, now: float) -> tuple[str, ...]:
+        """By name, unless nobody who calls could do anything else."""
+        has_open_lane = any(self._pool.exhaustion(now, *lane) is None for lane in self._lanes)
+        return tuple(sorted({call.owner for call in self._queued.values()})) if has_open_lane else ()
+
     def _opening(self, now: float, lane: LaneId) -> float | None:
         """When the first limit of the lane ends."""
         why = self._pool.exhaustion(now, *lane)
@@ -478,6 +486,11 @@ class KeyBroker:
     def _tell_of_spending(self, budget: Budget) -> None:
         if budget.warning_due():
             self._emit(BudgetNoticed(spent_usd=budget.spent_usd, budget_usd=budget.cap_usd))
+
+
+def _shortfall(budget: Budget, estimated_usd: float) -> BudgetNoticed:
+    spent = budget.spent_usd
+    return BudgetNoticed(spent_usd=spent, budget_usd=budget.cap_usd, needed_usd=spent + estimated_usd)
 
 
 def _refusal(call: _Call, error: AgentosError) -> Delivery:

@@ -10,6 +10,7 @@ from agentos.errors import BudgetReachedError, NoOtherKeyError, NoUsableKeyError
 from agentos.hints import Hint
 from agentos.keys.budget import Budget
 from agentos.keys.leases import Ask
+from agentos.text.words import budget_reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,7 @@ def no_other_key(ask: Ask) -> NoOtherKeyError:
 
 
 def no_money(ask: Ask, budget: Budget) -> BudgetReachedError:
-    return BudgetReachedError(
-        f"The budget of ${budget.cap_usd:.2f} is reached: ${budget.spent_usd:.4f} spent, and the next call is "
-        f"estimated at ${ask.estimated_cost_usd or 0.0:.4f}. Resume with a higher --budget."
-    )
+    return BudgetReachedError(budget_reached(budget.spent_usd, budget.cap_usd, ask.estimated_cost_usd or 0.0))
 
 
 def no_price(ask: Ask) -> UsageError:

@@ -17,8 +17,8 @@ class WaitingNotices:
         self._emit = emit
         self._since: float | None = None
         """When the present waiting began."""
-        self._said: str | None = None
-        """The kind of waiting the user was told of and not yet told the end of."""
+        self._said: PoolExhausted | None = None
+        """What the user was told of the waiting and not yet told the end of."""
         self._has_spoken = False
         self._is_served = False
 
@@ -35,9 +35,20 @@ class WaitingNotices:
         """Waiting came to nothing, which is said elsewhere: keys are not available again."""
         self._said, self._is_served = None, False
 
-    def update(self, now: float, why: AllInUse | AllLimited | None, *, is_waiting: bool, slots: int) -> None:
-        """Say what has changed. `why` is the reason to wait, `slots` what the keys carry at once."""
-        has_opened = not is_waiting or (self._said == "limited" and not isinstance(why, AllLimited))
+    def update(
+        self,
+        now: float,
+        why: AllInUse | AllLimited | None,
+        *,
+        is_waiting: bool,
+        slots: int,
+        waiting: tuple[str, ...] = (),
+    ) -> None:
+        """Say what has changed. `why` is the reason to wait, `slots` what the keys carry at once.
+
+        `waiting` names those who wait, where others need not.
+        """
+        has_opened = not is_waiting or (self._is_said("limited") and not isinstance(why, AllLimited))
         if self._is_served and has_opened:
             self._end(now)
         if not is_waiting:
@@ -46,24 +57,30 @@ class WaitingNotices:
         if self._since is None:
             self._since = now
         match why:
-            case AllLimited(until=until) if self._said != "limited":
-                self._say(PoolExhausted(kind="limited", until=stamp_of_epoch(until), seconds=round(until - now, 1)))
+            case AllLimited(until=until) if not self._is_said("limited"):
+                left = round(until - now, 1)
+                self._say(PoolExhausted(kind="limited", until=stamp_of_epoch(until), seconds=left, waiting=waiting))
             case AllInUse(busy=busy, limited=limited) if self._said is None and self._is_worth_saying(now):
-                self._say(PoolExhausted(kind="in_use", names=busy, limited=limited, slots=slots))
+                self._say(
+                    PoolExhausted(kind="in_use", names=busy, limited=limited, slots=slots, waiting=waiting),
+                )
 
     def next_change(self) -> float | None:
         """When waiting stops being brief and is to be said."""
         return None if self._said or self._since is None else self._since + BRIEF_WAIT_SECONDS
+
+    def _is_said(self, kind: str) -> bool:
+        return self._said is not None and self._said.kind == kind
 
     def _is_worth_saying(self, now: float) -> bool:
         is_brief = self._since is None or now - self._since < BRIEF_WAIT_SECONDS
         return not (is_brief and self._has_spoken)
 
     def _say(self, event: PoolExhausted) -> None:
-        self._said, self._has_spoken, self._is_served = event.kind, True, False
+        self._said, self._has_spoken, self._is_served = event, True, False
         self._emit(event)
 
     def _end(self, now: float) -> None:
         if self._said and self._since is not None:
-            self._emit(PoolResumed(waited_seconds=round(now - self._since, 1)))
+            self._emit(PoolResumed(waited_seconds=round(now - self._since, 1), waiting=self._said.waiting))
         self._since, self._said, self._is_served = None, None, False

@@ -24,6 +24,7 @@ class ItemSummary:
 
     id: str
     outcome: Outcome
+    cause: Cause = Cause.OTHER
     reason: str = ""
     seconds: float = 0.0
     attempts: int = 1
@@ -35,7 +36,8 @@ class ItemSummary:
 
     def to_document(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {each.name: getattr(self, each.name) for each in fields(self)} | {"outcome": self.outcome.name}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return values | {"outcome": self.outcome.name, "cause": self.cause.value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,9 @@ class RunSummary:
     project_dir: str = ""
     label_prefix: str = ""
     resume_command: str = ""
+    """Empty when the same command has nothing left to do."""
+    start_over_command: str = ""
+    """For items that cannot be continued."""
     models: tuple[str, ...] = ()
     """What it was to call, as far as was known before it started."""
     started: str = ""

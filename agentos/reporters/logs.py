@@ -26,6 +26,7 @@ from agentos.events import (
     ResultProduced,
     RunEnded,
     RunFaulted,
+    RunNoticed,
     RunStarted,
     Stamped,
     StopRequested,
@@ -77,6 +78,7 @@ class LogReporter:
                 | StopRequested()
                 | RunFaulted()
                 | Warned()
+                | RunNoticed()
                 | PoolExhausted()
                 | PoolResumed()
                 | KeyCoolingDown()

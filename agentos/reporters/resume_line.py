@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 IDS = "{ids}"
-"""Where the unfinished items' ids go; a command for all items has no such place."""
+"""Where the unfinished items' ids go."""
+_ALL = re.compile(r" \{all:([^}]*)\}")
+"""Where a command for all items says so; ids go there when it is not for all of them."""
 BUDGET = "{budget}"
 """Where the budget goes."""
 _MORE_BUDGET = 2.0
-"""A budget that ended a run may be too small for its next call: the resumed run gets this many times as much."""
+"""A budget that ended a run was to pay for more than the next call: the resumed run gets this many times as much."""
 TIMEOUT_FLAG = "--timeout-seconds"
 _TIMEOUT = re.compile(r" \{timeout:(given|default):([^}]*)\}")
 _MORE_TIME = 2.0
@@ -22,17 +25,34 @@ def resume_line(
     unfinished: Sequence[str],
     budget_usd: float | None = None,
     *,
-    is_budget_spent: bool = False,
+    is_all: bool = True,
+    is_fresh: bool = False,
+    needed_usd: float | None = None,
     has_timed_out: bool = False,
 ) -> str:
-    """The template with its places filled; empty when it names items and none is left."""
+    """The template with its places filled; empty when it names items and none is left.
+
+    A command for all items stays one unless others must be left out, `is_all` being false. `needed_usd` is what the
+    budget would have had to be, if it ended the run.
+    """
+    if is_fresh:
+        template += " --fresh"
+    if not is_all:
+        template = _ALL.sub(f" {IDS}", template)
     if IDS in template:
         if not unfinished:
             return ""
         template = _with_ids(template, unfinished)
-    budget = (budget_usd or 0.0) * (_MORE_BUDGET if is_budget_spent else 1.0)
-    filled = template.replace(BUDGET, plain_number(budget))
+    budget = budget_usd or 0.0
+    if needed_usd is not None:
+        budget = _rounded_up(max(budget * _MORE_BUDGET, needed_usd))
+    filled = _ALL.sub(lambda found: f" {found[1]}".rstrip(), template).replace(BUDGET, plain_number(budget))
     return _TIMEOUT.sub(lambda found: _timeout_words(found[1], float(found[2]), has_timed_out=has_timed_out), filled)
+
+
+def all_place(option: str) -> str:
+    """Where a command for all items says so, by an option or, empty, by naming none."""
+    return f"{{all:{option}}}"
 
 
 def timeout_place(seconds: float, *, is_default: bool) -> str:
@@ -56,9 +76,20 @@ def _with_ids(template: str, ids: Sequence[str]) -> str:
 
 def without_places(text: str) -> str:
     """Quoted shell text, the same to a shell, in which nothing is taken for a place to fill."""
-    return text.replace(IDS, "{'ids'}").replace(BUDGET, "{'budget'}").replace("{timeout:", "{'timeout:'")
+    return re.sub(r"\{(ids|budget|timeout:|all:)", r"{'\1'", text)
 
 
 def plain_number(value: float) -> str:
     """As one would type it: `3`, `0.5`."""
-    return str(value).removesuffix(".0")
+    text = str(value)
+    return text.removesuffix(".0") if "e" not in text else f"{value:.20f}".rstrip("0").rstrip(".")
+
+
+def _rounded_up(value: float) -> float:
+    """To two digits that count, as people say amounts: 0.0151 to 0.016, 1234 to 1300."""
+    if value <= 0:
+        return 0.0
+    place = math.floor(math.log10(value)) - 1
+    # What only the last bits of a sum of floats make larger is not larger.
+    step = float(10**place)
+    return round(math.ceil(value / step - 1e-9) * step, max(0, -place))

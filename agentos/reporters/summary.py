@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
 from agentos.errors import ExitCode
-from agentos.events import ItemEnded, PreflightDone, RunEnded, RunStarted, Stamped
+from agentos.events import BudgetNoticed, ItemEnded, PreflightDone, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
 from agentos.hints import Hint
-from agentos.outcomes import AWAITING_REVIEW, FAILED, PAUSED, Cause
+from agentos.outcomes import AS_ASKED, AWAITING_REVIEW, FAILED, PAUSED, Cause
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
 from agentos.reporters.resume_line import resume_line
 from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, counts_in_words, failure_words, labels_with
 from agentos.text.output_prefixer import prefix_of
-from agentos.text.words import counted, duration, listed, one_line
+from agentos.text.words import counted, dollars, duration, listed, one_line
 
 LEAST_SPEED_UP = 1.05
 """What is worth telling: below, `1.0 times as fast` says nothing."""
 LEAST_WAIT_SECONDS = 1.0
+_NOT_AT_ONCE = (Cause.UNDECIDED, Cause.CANNOT_CONTINUE, Cause.HELD)
+"""What the same command would only end in again."""
 
 
 class Summary:
@@ -36,6 +39,7 @@ class Summary:
         self._latest = ""
         self._items: dict[str, ItemSummary] = {}
         self._has_timed_out = False
+        self._needed_usd: float | None = None
         self._models: tuple[str, ...] = ()
 
     def add(self, stamped: Stamped) -> None:
@@ -45,6 +49,8 @@ class Summary:
                 self._start, self._run_id, self._started = stamped.event, stamped.run_id, stamped.time
             case PreflightDone(models=models):
                 self._models = models
+            case BudgetNoticed(needed_usd=float(needed)):
+                self._needed_usd = needed
             case ItemEnded(item_id=item_id, cause=cause):
                 self._has_timed_out |= cause is Cause.TIMED_OUT
                 self._items[item_id] = _item_summary(stamped.event)
@@ -62,7 +68,8 @@ class Summary:
             workflow=start.workflow if start else "",
             project_dir=start.project_dir if start else "",
             label_prefix=start.label_prefix if start else "",
-            resume_command=self._resume_command(start, end) if start else "",
+            resume_command=self._command(start, end, self._to_continue(start)) if start else "",
+            start_over_command=self._command(start, end, self._to_start_over(start), is_fresh=True) if start else "",
             models=self._models,
             started=self._started,
             ended=self._latest if self._end else "",
@@ -77,16 +84,33 @@ class Summary:
             items=tuple(sorted(self._items.values(), key=lambda item: place.get(item.id, len(place)))),
         )
 
-    def _resume_command(self, start: RunStarted, end: RunEnded) -> str:
-        # A paused item is not continued by its command: somebody has to let it.
-        closed = {i.id for i in self._items.values() if not i.outcome.is_unfinished or i.outcome == PAUSED}
-        unfinished = [item_id for item_id in start.items if item_id not in closed]
-        is_budget_spent = end.exit_code == ExitCode.BUDGET_REACHED
+    def _to_continue(self, start: RunStarted) -> list[str]:
+        """What the same command continues: not what somebody has to let go on, or has in another run."""
+        closed = {
+            item.id
+            for item in self._items.values()
+            if not item.outcome.is_unfinished
+            or item.outcome in (PAUSED, AS_ASKED)
+            or item.cause in (Cause.HELD, Cause.CANNOT_CONTINUE)
+        }
+        return [item_id for item_id in start.items if item_id not in closed]
+
+    def _to_start_over(self, start: RunStarted) -> list[str]:
+        return [i for i in start.items if i in self._items and self._items[i].cause is Cause.CANNOT_CONTINUE]
+
+    def _command(self, start: RunStarted, end: RunEnded, items: list[str], *, is_fresh: bool = False) -> str:
+        if not items:
+            return ""
+        # Items that are done are skipped by the same command; others that must not run again are not named.
+        others = {item.id for item in self._items.values() if item.outcome.is_unfinished} - set(items)
         return resume_line(
             start.resume_command,
-            unfinished,
+            items,
             start.budget_usd,
-            is_budget_spent=is_budget_spent,
+            is_all=not (others or is_fresh),
+            is_fresh=is_fresh,
+            # Records of earlier versions do not say what was needed.
+            needed_usd=(self._needed_usd or 0.0) if end.exit_code == ExitCode.BUDGET_REACHED else None,
             has_timed_out=self._has_timed_out,
         )
 
@@ -113,6 +137,7 @@ def _item_summary(event: ItemEnded) -> ItemSummary:
     return ItemSummary(
         id=event.item_id,
         outcome=event.outcome,
+        cause=event.cause,
         reason=one_line(event.reason or event.error_type),
         seconds=round(event.seconds, 3),
         attempts=event.attempts,
@@ -139,7 +164,9 @@ def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]
         *_time_texts(summary),
         *_usage_texts(summary),
         *_waiting_texts(summary, label_of),
+        *_held_texts(summary, label_of),
         *_left_texts(summary, label_of),
+        *_command_texts(summary, label_of),
         *([f"Logs: {run_dir}"] if run_dir else []),
     ]
     return [
@@ -174,7 +201,7 @@ def _usage_texts(summary: RunSummary) -> list[str]:
     cost = sum(item.cost_usd for item in summary.items)
     parts = [f"{tokens_in:,} tokens in, {tokens_out:,} out"] if tokens_in or tokens_out else []
     if cost:
-        parts.append(f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}")
+        parts.append(dollars(cost))
     return [", ".join(parts)] if parts else []
 
 
@@ -186,29 +213,47 @@ def _waiting_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
         return []
     waits = "waits" if len(labels) == 1 else "wait"
     answer = Hint.LOOK_AT_REVIEW.line(label=labels[0])
-    is_said_last = not summary.resume_command or _is_resumed_at_once(summary)
-    again = [] if is_said_last else [f"Then resume with: {summary.resume_command}"]
     return [
         f"{counted(len(labels), 'item')} {waits} for review: {listed(labels)}",
         f"See what it asks and how to answer: {answer}",
-        *again,
     ]
+
+
+def _held_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
+    labels = [label_of(item.id) for item in summary.items if item.cause is Cause.HELD]
+    words = f"{counted(len(labels), 'item')} left to the run that has {_them(labels)}: {listed(labels)}"
+    return [words] if labels else []
 
 
 def _left_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     labels = [label_of(item_id) for item_id in summary.left]
-    left = [f"{counted(len(labels), 'item')} left: {listed(labels)}"] if labels else []
-    return [*left, *([f"Resume with: {summary.resume_command}"] if _is_resumed_at_once(summary) else [])]
+    return [f"{counted(len(labels), 'item')} left: {listed(labels)}"] if labels else []
+
+
+def _command_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
+    texts = []
+    if summary.start_over_command:
+        labels = [label_of(item.id) for item in summary.items if item.cause is Cause.CANNOT_CONTINUE]
+        texts.append(f"{listed(labels)} cannot continue. To start {_them(labels)} over: {summary.start_over_command}")
+    if summary.resume_command:
+        lead = "Resume" if _is_resumed_at_once(summary) else "Then resume"
+        texts.append(f"{lead} with: {summary.resume_command}")
+    return texts
+
+
+def _them(labels: Collection[str]) -> str:
+    return "it" if len(labels) == 1 else "them"
 
 
 def _is_resumed_at_once(summary: RunSummary) -> bool:
-    """Whether the same command has something to do before anybody answers.
+    """Whether the same command has something to do before anybody answers, or another run has ended.
 
     Failed items keep their checkpoint, so it continues them too, and what waited for them.
     """
-    has_failures = any(item.outcome == FAILED for item in summary.items)
-    has_work = bool(summary.left) or has_failures or summary.exit_code == ExitCode.ITEM_FAILED
-    return bool(summary.resume_command) and has_work
+    if summary.left or any(item.outcome == FAILED and item.cause not in _NOT_AT_ONCE for item in summary.items):
+        return True
+    is_waiting = any(item.outcome == AWAITING_REVIEW or item.cause in _NOT_AT_ONCE for item in summary.items)
+    return not is_waiting
 
 
 class SummaryReporter:

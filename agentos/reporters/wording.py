@@ -30,6 +30,7 @@ from agentos.events import (
     ResultProduced,
     RunEnded,
     RunFaulted,
+    RunNoticed,
     RunStarted,
     StopRequested,
     Warned,
@@ -37,7 +38,7 @@ from agentos.events import (
 from agentos.outcomes import FAILED, Cause, Outcome, in_reading_order
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.terminal import clean_block
-from agentos.text.words import countdown, counted, duration, listed, one_line
+from agentos.text.words import budget_reached, countdown, counted, dollars, duration, listed, one_line
 
 LabelOf = Callable[[str], str]
 """From an item's id to what people see in brackets: `42` to `LLD-42`."""
@@ -110,8 +111,8 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
         case PoolExhausted(kind="none_valid"):
             return [Alarm(f"{COORDINATOR} {_no_key(event)}")]
         case PoolExhausted():
-            # Nobody waits for a key that will never come; all others do.
-            return [f"{_EXHAUSTED} {_next_opening(event) if event.kind == 'limited' else _busy(event)}"]
+            why = _next_opening(event) if event.kind == "limited" else _busy(event)
+            return [f"{COORDINATOR} {_waits(event, label_of)}: {why}" if event.waiting else f"{_EXHAUSTED} {why}"]
         case ControlTaken(target=target):
             return [f"{prefix_of(label_of(target)) if target else COORDINATOR} {text}" for text in _act_texts(event)]
         case StopRequested(at_once=True):
@@ -158,7 +159,15 @@ ItemEvent = (
     | ChildrenLeaked
 )
 _RunEvent = (
-    RunStarted | PreflightDone | Warned | PoolResumed | KeyCoolingDown | ParallelismChanged | BudgetNoticed | RunEnded
+    RunStarted
+    | PreflightDone
+    | Warned
+    | RunNoticed
+    | PoolResumed
+    | KeyCoolingDown
+    | ParallelismChanged
+    | BudgetNoticed
+    | RunEnded
 )
 
 
@@ -215,14 +224,17 @@ def _run_text(event: _RunEvent) -> str:
             return preflight_words(event)
         case Warned(text=text):
             return f"Warning: {one_line(text)}"
-        case PoolResumed(waited_seconds=seconds):
-            return f"Keys are available again after {duration(seconds)}. Resuming all workflows"
+        case RunNoticed(text=text):
+            return one_line(text)
+        case PoolResumed(waited_seconds=seconds, waiting=waiting):
+            again = f"Keys are available again after {duration(seconds)}"
+            return again if waiting else f"{again}. Resuming all workflows"
         case KeyCoolingDown():
             return _cooling(event)
         case ParallelismChanged(now=now, before=before, reason=reason):
             return f"Running {now} at a time instead of {before}: {one_line(reason)}"
-        case BudgetNoticed(spent_usd=spent, budget_usd=budget):
-            return _budget(spent, budget)
+        case BudgetNoticed(spent_usd=spent, budget_usd=budget, needed_usd=needed):
+            return _budget(spent, budget) if needed is None else budget_reached(spent, budget, needed - spent)
         case RunEnded(counts=counts):
             return counts_in_words(counts)
         case _:
@@ -258,10 +270,10 @@ def preflight_words(found: PreflightDone) -> str:
 
 
 def _expected_cost(found: PreflightDone) -> str:
-    if found.expected_cost_usd is None:
-        return "unknown, no past run tells"
     cost = found.expected_cost_usd
-    amount = "less than $0.01" if cost < 0.01 else f"about ${cost:,.2f}"
+    if cost is None:
+        return "unknown, no past call was counted" if found.past_items else "unknown, no past run tells"
+    amount = "less than $0.01" if cost < 0.01 else f"about {dollars(cost)}"
     return f"{amount}, from {counted(found.past_items, 'past item')}"
 
 
@@ -274,7 +286,7 @@ def _cooling(event: KeyCoolingDown) -> str:
 
 
 def _budget(spent: float, budget: float) -> str:
-    amounts = f"${spent:.2f} of ${budget:.2f} spent or reserved"
+    amounts = f"{dollars(spent)} of {dollars(budget)} spent or reserved"
     if spent >= budget:
         return f"Budget reached: {amounts}. Nothing new starts"
     return f"Budget: {amounts} ({spent / budget:.0%})"
@@ -285,6 +297,11 @@ def _no_key(event: PoolExhausted) -> str:
     if not names:
         return "There is no key for a model that is needed: calls of it fail"
     return f"No usable key is left ({listed(names)}: rejected or without quota): calls fail"
+
+
+def _waits(event: PoolExhausted, label_of: LabelOf) -> str:
+    labels = [one_line(label_of(item_id), longest=60) for item_id in event.waiting]
+    return f"{listed(labels)} {'waits' if len(labels) == 1 else 'wait'} for a key"
 
 
 def _busy(event: PoolExhausted) -> str:

@@ -42,6 +42,23 @@ def countdown(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def dollars(amount: float) -> str:
+    """`$12.35`; below a dollar as many digits as tell it from nothing: `$0.05`, `$0.0075`, `$0.00002`."""
+    if amount >= 1 or amount <= 0:
+        return f"${amount:,.2f}"
+    digits = max(4, -math.floor(math.log10(amount)))
+    whole, _, cents = f"{amount:.{digits}f}".partition(".")
+    return f"${whole}.{cents.rstrip('0'):0<2}"
+
+
+def budget_reached(spent_usd: float, cap_usd: float, estimated_usd: float) -> str:
+    """Why the next model call is not made."""
+    return (
+        f"The budget of {dollars(cap_usd)} is reached: {dollars(spent_usd)} spent, and the next call is "
+        f"estimated at {dollars(estimated_usd)}. Resume with a higher --budget."
+    )
+
+
 def counted(number: int, noun: str) -> str:
     """`1 item`, `2 items`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

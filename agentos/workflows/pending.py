@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from agentos.engine.plan import Item
+from agentos.text.words import one_line
 
 
 class ReasonKind(Enum):
     """Why an item is worked on, or why it is not. The value is how it is said."""
 
     NO_APPROVED_DOCUMENT = "no approved {about}"
+    WRITTEN_ANEW = "--fresh writes {about} anew"
+    REPLACES_PERSONS = "--fresh replaces {about}, a person's text; it stays in the item's history"
     SOURCE_CHANGED = "the issue changed since its {about} was approved"
     SOURCE_ANSWERED = "the issue changed since its {about} was found to need revision"
     REVIEW_FAILED = "its review could not be verified: it is reviewed again"
@@ -113,3 +116,13 @@ class Pending:
     reasons: dict[str, Reason]
     skipped: Skipped
     warnings: tuple[str, ...] = ()
+
+
+def unknown_dependencies(items: Iterable[Item], known: Collection[str], label_prefix: str = "") -> list[str]:
+    """What items depend on and nobody knows, in words: such a dependency is not waited for, and may be a typo."""
+    return [
+        f"{label_prefix}{item.id} depends on {one_line(name, 60)}, which is not known here: it is not waited for"
+        for item in items
+        for name in item.depends_on
+        if name not in known
+    ]

@@ -12,10 +12,10 @@ from enum import Enum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from agentos.errors import AgentosError
+from agentos.errors import CannotContinueError
 
 
-class ForeignCheckpoint(AgentosError):
+class ForeignCheckpoint(CannotContinueError):
     """A saved state is not of the shape this version writes."""
 
     def __init__(self) -> None:

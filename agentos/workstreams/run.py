@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.clock import stamp
+from agentos.engine.item_end import Hold
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted, Listener, NodeStarted
 from agentos.git.worktrees import Repository, branch_of
@@ -119,7 +120,7 @@ class WorkstreamRun:
         self._held_before: dict[str, str] = {}
         """The node at which a workstream was held."""
         self._moved: set[str] = set()
-        """Workstreams of which at least one node has started."""
+        """Workstreams of which at least one node has started, in this run or before."""
         self._unsaved: list[tuple[str, Request]] = []
         """Transitions that could not be written at their time; the end of the run tries again."""
 
@@ -127,11 +128,17 @@ class WorkstreamRun:
     def run_id(self) -> str:
         return self._launched.run_id if self._launched is not None else ""
 
-    def run(self, request: RunRequest) -> ExitCode:
+    def run(self, request: RunRequest, listener: Listener | None = None) -> ExitCode:
         """Carry the run out. When this returns or raises, no workstream is in this run's hands any more."""
-        self._launched = self._launch(replace(request, hold_node=self.hold), self.listen)
+
+        def listen(event: Event) -> None:
+            self.listen(event)
+            if listener is not None:
+                listener(event)
+
+        self._launched = self._launch(replace(request, hold_node=self.hold), listen)
         try:
-            return self._judge(self._launched.run().exit_code)
+            return self._launched.run().exit_code
         finally:
             self._let_go()
 
@@ -139,22 +146,25 @@ class WorkstreamRun:
         """One for each workstream, in the order they were given."""
         return tuple(self._with_head(self._results.get(slug) or WorkstreamResult(slug=slug)) for slug in self._slugs)
 
-    def hold(self, slug: str, node: str) -> str:
+    def hold(self, slug: str, node: str) -> Hold | None:
         """Why a node must not start: asked by the engine before each one."""
         if slug in self._refused:
-            return self._refused[slug]
+            return Hold(self._refused[slug])
         if self._is_pause_wanted(slug):
             self._held_before[slug] = node
-            return f"before {node}"
+            return Hold(f"before {node}")
         if self._nodes and node not in self._nodes:
-            return f"before {node}, which is not among the chosen steps"
-        return ""
+            # Stopping where the chosen steps end is what the user asked for; not having started at all is not.
+            return Hold(f"before {node}, which is not among the chosen steps", is_as_asked=slug in self._moved)
+        return None
 
     def listen(self, event: Event) -> None:
         """Follow the run's events."""
         match event:
-            case ItemStarted(item_id=slug):
+            case ItemStarted(item_id=slug, resumed_after=node):
                 self._note_start(slug)
+                if node is not None:
+                    self._moved.add(slug)
             case NodeStarted(item_id=slug):
                 self._moved.add(slug)
             case ItemEnded():
@@ -228,16 +238,6 @@ class WorkstreamRun:
                 state = workstream.state
                 if isinstance(state, Running) and state.run_id == self.run_id:
                     changes.apply(slug, Release(self.run_id))
-
-    def _judge(self, exit_code: ExitCode) -> ExitCode:
-        """Stopping where the chosen steps end is what the user asked for; not having started at all is not."""
-        if exit_code is not ExitCode.NEEDS_ATTENTION:
-            return exit_code
-        for slug, result in self._results.items():
-            is_held = slug in self._held_before or slug in self._refused
-            if result.outcome == PAUSED and not is_held and slug in self._moved:
-                self._results[slug] = replace(result, exit_code=ExitCode.OK)
-        return exit_code if any(result.exit_code for result in self._results.values()) else ExitCode.OK
 
     def _with_head(self, result: WorkstreamResult) -> WorkstreamResult:
         branch = branch_of(result.slug)

@@ -105,11 +105,12 @@ class Found:
     items: tuple[Item, ...]
     skipped: Skipped = ()
     """Slugs, and why."""
+    warnings: tuple[str, ...] = ()
 
     def without_unmet(self, unfinished: Collection[str], named: Collection[str]) -> Found:
         """Without what builds on unfinished workstreams that are not part of it. UsageError if it was asked for."""
         able = without_unmet(Pending(self.items, {}, self.skipped), unfinished, named=named)
-        return Found(able.items, able.skipped)
+        return replace(self, items=able.items, skipped=able.skipped)
 
 
 def find_work(
@@ -124,6 +125,7 @@ def find_work(
     """The items of a route. One that cannot take it is skipped with the reason; UsageError if it was asked for."""
     items: list[Item] = []
     skipped: list[tuple[str, Reason]] = []
+    warnings: list[str] = []
     for workstream in workstreams:
         slug = workstream.slug
         if not workstream.text.strip():
@@ -139,11 +141,12 @@ def find_work(
             obstacle = found.obstacle(route, fresh=fresh)
         if obstacle is None:
             items.append(found.item(route))
+            warnings += found.replaced(route) if fresh else []
         elif slug in named:
             raise UsageError(f"{slug} {obstacle}")
         else:
             skipped.append((slug, obstacle))
-    return Found(tuple(items), tuple(skipped))
+    return Found(tuple(items), tuple(skipped), tuple(warnings))
 
 
 def _to_complete(slug: str, reason: Reason) -> Reason:
@@ -190,6 +193,16 @@ class _Documents:
         shown = path.relative_to(self._project_dir).as_posix()
         how = "move it away or choose another name for the workstream; --fresh replaces it"
         return Reason(ReasonKind.ANOTHERS_DESIGN, shown, how)
+
+    def replaced(self, route: Route) -> list[str]:
+        """What a person wrote that a fresh design replaces."""
+        path = document_paths(self._project_dir, self._settings, "lld", self._issue.id)[0]
+        if DESIGN not in route.stages or not path.is_file():
+            return []
+        if not is_a_persons(path.read_text(encoding="utf-8", errors="replace")):
+            return []
+        why = Reason(ReasonKind.REPLACES_PERSONS, path.relative_to(self._project_dir).as_posix())
+        return [f"{self._workstream.slug}: {why}"]
 
     def _is_cut_short(self, route: Route) -> bool:
         return store_for(self._project_dir).exists(ItemRef(route.workflow().name, self._issue.id))

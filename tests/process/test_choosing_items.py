@@ -20,7 +20,7 @@ def test_limit_takes_the_first_items_and_says_what_it_leaves(sandbox: Sandbox) -
     assert listed["skipped"] == [{"id": "late", "reason": "left for later by --limit 2"}]
     assert done.code == 0
     assert set(sandbox.outcomes()) == {"first", "early"}
-    assert "1 item skipped: late (left for later by --limit 2)" in done.stdout
+    assert "[COORDINATOR] 1 item skipped: late (left for later by --limit 2)" in done.lines  # And no warning.
     assert sandbox.run("--limit", "0").code == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 from harness import Sandbox, of_type
@@ -64,10 +65,16 @@ def test_a_second_run_skips_what_the_first_holds_and_says_who_holds_it(sandbox: 
     causes = {item_id: record["cause"] for item_id, record in sandbox.endings().items()}
     assert causes == {"done": "earlier_run", "busy": "held", "waiting": "held", "free": "", "after": "dependency"}
     assert second.code == 1  # `after` did not get its turn.
-    assert any(line.startswith("[COORDINATOR] Resume with: agentos run") for line in second.lines)
+    assert "[COORDINATOR] 2 items left to the run that has them: busy, waiting" in second.lines
+    again = next(line for line in second.lines if "resume with: " in line).partition("resume with: ")[2]
+    assert again.startswith("agentos run after --graph ")
     sandbox.release("go")
     assert first.wait().code == 0
-    assert sandbox.notes().count("busy n1 start") == 1
+    resumed = sandbox.start_command("-c", again, program=Path("/bin/sh")).wait()
+    assert resumed.code == 0, resumed.stdout + resumed.stderr
+    assert [note for note in sandbox.notes() if note.endswith("n1 start")] == [
+        *("done n1 start", "busy n1 start", "free n1 start", "waiting n1 start", "after n1 start")
+    ]
 
 
 def test_with_another_run_alive_the_items_of_a_killed_one_are_waited_for_and_done(sandbox: Sandbox) -> None:

@@ -145,3 +145,16 @@ def test_a_checkpoint_that_one_item_alone_cannot_write_is_that_items_fault(sandb
     assert "FAULT" not in done.stdout
     assert sandbox.outcomes() == {"limited": "failed", "fine": "completed"}
     assert "cannot write the checkpoint" in sandbox.endings()["limited"]["reason"]
+
+
+def test_an_audit_that_somebody_removed_is_a_fault_and_nothing_is_resumed_where_all_is_done(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", n3="wait go"))
+    run = sandbox.start()
+    sandbox.wait_for_note("a n3 start")
+    (sandbox.run_dirs()[0] / "workflow-audit.jsonl").unlink()
+    sandbox.release("go")
+    done = run.wait()
+    assert done.code == 1
+    assert "FAULT: cannot write the audit log: somebody removed or replaced" in done.stdout
+    assert "[COORDINATOR] 1 completed" in done.lines
+    assert "resume with" not in done.stdout.casefold()

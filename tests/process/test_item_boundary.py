@@ -39,7 +39,7 @@ def test_what_an_item_says_and_writes_can_end_that_item_alone(sandbox: Sandbox) 
     words = {
         "null": "null character",
         "device": "/dev/null: it is not a regular file",
-        "second": "is written by item first of this run already; second needs a path of its own",
+        "second": "is the document of item first and stays so; second needs a path of its own",
         "noise": "its worker sent something that is no message",
         "orders": "its worker sent something that is no message",
         "forged-end": "null",

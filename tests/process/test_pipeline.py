@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from backlog import OFFLINE, Backlog
-from harness import Finished, of_type
+from harness import Finished, of_type, resume_line
+
+from agentos.documents.approval import Intact, verify_approval
+from agentos.workflows.registry import WORKFLOWS
 
 _SECONDS = 200.0
 _DRY = ("--dry-run",)
@@ -108,23 +114,49 @@ def test_an_approved_design_starts_with_its_code(backlog: Backlog) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_pipeline_goes_on_where_it_was(backlog: Backlog) -> None:
+@pytest.mark.timeout(1200)
+def test_a_kill_in_every_node_repeats_no_finished_node_and_loses_none(backlog: Backlog) -> None:
+    """The coordinator and the worker in turn; each time the printed line continues."""
     prepare(backlog, 1)
-    for node in ("LLD.N3_review", "design_to_code", "IMPL.N4_implement"):
-        run = backlog.start_command("pipeline", "1", *OFFLINE)
-        run.wait_for_record("node_started", node=node)
-        run.kill(signal.SIGKILL)
-        run.process.wait()
-        if node == "LLD.N3_review":
-            assert "LLD.N2_validate" in backlog.command("pipeline", "1", "--dry-run").stdout
-
-    finished = pipeline(backlog, "1", *OFFLINE)
-
-    assert finished.code == 0, finished.stdout
-    nodes = nodes_of(backlog, "1")
-    assert nodes.count("LLD.N1_design") == 1
-    assert nodes.count("IMPL.N2_scaffold_tests") == 1
+    line = f"agentos pipeline 1 {' '.join(OFFLINE)}"
+    for place, node in enumerate(WORKFLOWS["pipeline"].nodes):
+        if "gate" in node:
+            continue
+        started = backlog.start_command("-c", f"exec {line}", program=Path("/bin/sh"))
+        started.wait_for_record("node_started", node=node)
+        worker = of_type(backlog.records(), "item_started")[-1]["pid"]
+        if place % 2:
+            with suppress(ProcessLookupError):  # It may be through with all of it just now.
+                os.kill(worker, signal.SIGKILL)
+            ended = started.wait(_SECONDS)
+            if ended.code == 0:
+                break
+        else:
+            started.kill()
+            started.wait()
+            ended = backlog.command("runs", "show", "last")
+        line = resume_line(ended)
+        assert line == f"agentos pipeline 1 {' '.join(OFFLINE)}"
+    done = backlog.start_command("-c", f"exec {line}", program=Path("/bin/sh")).wait(_SECONDS)
+    assert done.code == 0, done.stdout + done.stderr
     assert backlog.outcomes() == {"1": "implemented"}
+    finished: set[str] = set()
+    for record in backlog.records():
+        if record["type"] == "node_started":
+            assert record["node"] not in finished, f"{record['node']} was done already"
+        elif record["type"] == "node_finished":
+            finished.add(record["node"])
+    starts = list(dict.fromkeys(nodes_of(backlog, "1")))
+    assert starts == [node for node in WORKFLOWS["pipeline"].nodes if "gate" not in node]
+    assert "PIPE-1  agentos/1  merges cleanly" in done.stdout
+    git = ["git", "-C", str(backlog.project)]
+    log = subprocess.run([*git, "log", "--oneline", "HEAD..agentos/1"], check=True, capture_output=True, text=True)
+    assert len(log.stdout.splitlines()) == 1, log.stdout
+    left = subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout
+    assert left.split() == ["??", "docs/lld/"]
+    assert not list(backlog.project.rglob("*.tmp"))
+    assert isinstance(verify_approval(backlog.lld_path(1).read_text()), Intact)
+    assert "Nothing to do. 1 issue skipped: 1 (implemented on agentos/1)" in pipeline(backlog, "1", *OFFLINE).stdout
 
 
 @pytest.mark.slow

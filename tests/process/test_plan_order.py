@@ -71,6 +71,7 @@ def test_what_depends_on_a_failure_is_skipped_with_that_reason_and_nothing_else_
         "after-crash": "dependency crashed failed",
     }
     assert "[child] skipped: dependency bad failed" in done.lines
+    assert sandbox.endings()["child"]["attempts"] == 0
     assert sandbox.outcomes()["other"] == "completed"
     assert not [note for note in sandbox.notes() if note.startswith(("child", "grandchild", "after-crash"))]
 
@@ -156,3 +157,60 @@ def test_a_graph_cannot_pass_off_a_word_of_the_engines_own_as_its_outcome(sandbo
     assert done.code == 1
     assert sandbox.outcomes() == dict.fromkeys(words, "failed")
     assert "'paused' as its outcome" in sandbox.endings()["paused"]["reason"]
+
+
+def test_an_item_does_not_run_as_if_what_it_depends_on_had_succeeded(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        {"id": "bad", "input": {"tasks": {"n2": "fail_once first"}}},
+        {"id": "child", "depends_on": ["bad"]},
+    )
+    assert sandbox.run().code == 1
+    refused = sandbox.run("child")
+    run = sandbox.run_dirs()[0].name
+    assert (refused.code, refused.stdout) == (2, "")
+    assert f"child depends on bad, which failed in run {run}. Name both to run that first, or give" in refused.stderr
+    assert sandbox.run("child", "--ignore-dependencies").code == 0
+    assert sandbox.run("bad", "child", "--fresh").code == 0
+    assert sandbox.run("child").code == 0, "it has succeeded since"
+
+
+def test_a_document_of_another_item_is_not_replaced_by_a_later_run(sandbox: Sandbox) -> None:
+    (sandbox.project / "writer.py").write_text(WRITER)
+    sandbox.write_items({"id": "a"}, {"id": "b"})
+    assert sandbox.run("a", graph="writer.py:graph").code == 0
+    refused = sandbox.run("b", graph="writer.py:graph")
+    assert refused.code == 1
+    document = sandbox.project / "report.md"
+    assert f"{document} is the document of item a and stays so; b needs a path of its own" in refused.stdout
+    assert document.read_text() == "by a"
+    assert sandbox.command("open", "a").lines == [str(document)]
+    assert sandbox.run("a", "--fresh", graph="writer.py:graph").code == 0
+    document.unlink()
+    assert sandbox.run("b", graph="writer.py:graph").code == 0
+    assert document.read_text() == "by b"
+
+
+WRITER = """
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+import os
+
+from agentos import outputs
+
+
+class State(TypedDict, total=False):
+    text: str
+
+
+def write(state):
+    outputs.write("report.md", f"by {os.environ['AGENTOS_ITEM_ID']}")
+    return {"text": "written"}
+
+
+graph = StateGraph(State)
+graph.add_node("write", write)
+graph.add_edge(START, "write")
+graph.add_edge("write", END)
+"""

@@ -188,6 +188,18 @@ def test_a_question_of_ones_own_graph(sandbox: Sandbox) -> None:
     shown = paste(sandbox, Hint.LOOK_AT_REVIEW, parked)
     assert "good enough?" in shown.stdout
     assert "--approve" not in shown.stdout
+    for wrong in (("--approve",), ("--revise", "more")):
+        refused = sandbox.command("review", "a1", *wrong)
+        assert refused.code == 2
+        assert "a1 asks something else. Answer with: agentos review a1 --answer" in refused.stderr
+    known = sandbox.command("show", "a1")
+    assert (known.code, "LLD-" in known.stdout) == (0, False)
+    assert known.lines[0].startswith("a1  item of the graph ")
+    assert "  state:    awaits review" in known.lines
+    for command in ("diff", "open"):
+        unknown = sandbox.command(command, "a1")
+        assert (unknown.code, "LLD-" in unknown.stderr) == (2, False)
+        assert "a1 is an item of the graph " in unknown.stderr
     answered = paste(sandbox, Hint.ANSWER, shown)
     assert answered.code == 0, answered.stderr
     done = sandbox.run(graph="graphs/kinds.py:gate")

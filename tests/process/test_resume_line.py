@@ -54,6 +54,25 @@ def test_run_names_the_unfinished_items_and_all_that_was_chosen_but_not_fresh(sa
     assert sandbox.notes().count("fails n1 start") == 1
 
 
+def test_an_item_whose_input_changed_is_started_over_by_its_own_line_and_no_other_is(sandbox: Sandbox) -> None:
+    fails = [{"tasks": {"n2": "fail_once a2"}}, {"tasks": {"n2": "fail_once b2", "n3": "fail_once b3"}}]
+    sandbox.write_items({"id": "a", "input": fails[0]}, {"id": "b", "input": fails[1]}, {"id": "c"})
+    assert sandbox.run("--parallel", "3").code == 1
+    changed = {**fails[0], "reason": "new"}
+    sandbox.write_items({"id": "a", "input": changed}, {"id": "b", "input": fails[1]}, {"id": "c"})
+    refused = sandbox.run("--parallel", "3")
+    assert refused.code == 1
+    assert not [name for name in sandbox.databases() if name.endswith("-wal")]
+    assert resume_line(refused).startswith("agentos run b --graph ")
+    over = next(line for line in refused.lines if "To start it over: " in line)
+    assert over.startswith("[COORDINATOR] a cannot continue. To start it over: agentos run a --graph ")
+    assert sandbox.paste(refused).code == 0
+    again = sandbox.start_command("-c", over.partition("over: ")[2], program=Path("/bin/sh")).wait()
+    assert again.code == 0, again.stdout + again.stderr
+    starts = [note for note in sandbox.notes() if note.endswith("n1 start")]
+    assert sorted(starts) == ["a n1 start", "a n1 start", "b n1 start", "c n1 start"]
+
+
 def test_a_killed_run_names_what_is_unfinished_too(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a"}, {"id": "b", "input": {"tasks": {"n2": "wait go"}}})
     run = sandbox.start("a", "b", "--parallel", "2")

@@ -99,7 +99,7 @@ def test_the_wish_of_a_person_is_in_the_revised_design(story: Story) -> None:
 
 def test_nothing_waits_says_so_and_wrong_answers_are_refused(story: Story) -> None:
     for arguments, words in (
-        (("LLD-2", "--approve"), "LLD-2 does not wait for a review. These do: LLD-1."),
+        (("LLD-2", "--approve"), "LLD-2 is approved already, by offline, then a person at 20"),
         (("LLD-99",), "LLD-99 does not wait"),
         (("LLD-1", "--revise", "  "), "--revise needs to say what to change"),
         (("--approve",), "An answer is for one item"),

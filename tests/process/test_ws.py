@@ -337,7 +337,10 @@ def test_steps_end_a_run_where_they_end_without_a_pause(shop: Workshop) -> None:
     shop.make(a="x")
     finished = shop.run_graph("a", "--steps", "n1,n2", "--json")
     assert finished.code == 0
-    assert "not among the chosen steps" in results_of(finished)["a"]["error"]
+    result = results_of(finished)["a"]
+    assert (result["status"], result["exit_code"]) == ("as_asked", 0)
+    assert "not among the chosen steps" in result["error"]
+    assert of_type(shop.records(), "run_ended")[-1]["exit_code"] == 0
     assert [note for note in shop.notes() if note.endswith("start")] == ["a n1 start", "a n2 start"]
     assert shop.states() == {"a": "active"}
     assert shop.run_graph("a").code == 0
@@ -355,6 +358,10 @@ def test_a_run_goes_as_far_as_its_steps_and_unknown_ones_are_an_error(shop: Work
     nodes = [line.rpartition(" ")[2] for line in first.lines if ">>> Executing" in line]
     assert nodes == ["LLD.N0_load", "LLD.N0b_context", "LLD.N1_design"]
     assert shop.states() == {"a": "active"}
+    assert "paused" not in first.stdout
+    assert shop.ws("run", "a", "--steps", "LLD.N1_design", *offline).code == 0, "the same again is as well"
+    further = next(line for line in first.lines if line.startswith("To go further: ")).partition(": ")[2]
+    assert further == "agentos ws run a --drafter offline --reviewer offline"
 
 
 def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Workshop) -> None:
@@ -365,6 +372,10 @@ def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Worksho
     design = (shop.project / "docs/lld/active/LLD-rate-limit.md").read_text()
     assert "add rate limiting" in design
     assert shop.states() == {"rate-limit": "active"}
+    assert finished.lines[-2:] == [
+        "[COORDINATOR] 1 design in docs/lld/active. To read one: agentos show LLD-rate-limit",
+        "[COORDINATOR] Next, from designs to code: agentos ws run rate-limit --drafter offline",
+    ]
     again = shop.ws("run", "rate-limit", *offline)
     assert (again.code, "its design is approved already" in again.stdout) == (0, True)
     assert len(shop.run_dirs()) == 1

@@ -7,10 +7,10 @@ from typing import Any
 
 from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnusable, ItemCheckpoint, ItemRef
 from agentos.engine.plan import input_hash
-from agentos.errors import AgentosError
+from agentos.errors import CannotContinueError
 
 
-class InputChanged(AgentosError):
+class InputChanged(CannotContinueError):
     """The item has a checkpoint that belongs to another input."""
 
 
@@ -32,13 +32,13 @@ def open_item(store: CheckpointStore, ref: ItemRef, item_input: dict[str, Any], 
     checkpoint, notice = _open_usable(store, ref)
     fingerprint, known = input_hash(item_input), checkpoint.standing.input_hash
     if known is not None and known != fingerprint:
+        checkpoint.close()
         if not checkpoint.standing.is_untouched:
             raise InputChanged(
                 "the input has changed since this item's checkpoint was made. Run with --fresh to start over, "
                 "or restore the input to resume."
             )
         # Made ready by a run that was killed, or stopped in its first node: the old input has left nothing to keep.
-        checkpoint.close()
         store.remove(ref)
         checkpoint, notice = store.open(ref), "the input has changed; nothing was done with the old one"
         known = None

@@ -9,7 +9,7 @@ from agentos.clock import stamp
 from agentos.documents.approval import ApprovalInfo, stamp_approval, with_status
 from agentos.documents.issue import parse_issue
 from agentos.documents.unapproved import PERSON, Unapproved, stamp_unapproved
-from agentos.errors import AgentosError
+from agentos.errors import UndecidedError
 from agentos.hints import Hint
 from agentos.workflows import model_options
 from agentos.workflows.context import Context
@@ -20,7 +20,7 @@ from agentos.workflows.drafting.state import APPROVED, DraftingState, DraftingUp
 REVISION_STATUS = "Needs revision"
 
 
-class DocumentChanged(AgentosError):
+class DocumentChanged(UndecidedError):
     """Somebody wrote into the document's place while the item was on its way."""
 
 

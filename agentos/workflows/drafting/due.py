@@ -73,7 +73,7 @@ def decide(case: Case, wanted: Wanted) -> Due | Reason:
         return Reason(ReasonKind.CLOSED)
     is_named = bool(wanted.patterns)
     if is_named and wanted.is_fresh:
-        return Due(Reason(ReasonKind.NO_APPROVED_DOCUMENT, case.document_kind))
+        return _anew(case, wanted)
     if wanted.begins_with_document and case.documents:
         kind = ReasonKind.TO_BE_REVISED if wanted.wishes else ReasonKind.TO_BE_REVIEWED
         return Due(Reason(kind, case.documents[0].shown), case.documents[0].text)
@@ -86,6 +86,18 @@ def decide(case: Case, wanted: Wanted) -> Due | Reason:
     if case.is_unfinished:
         return Due(_unfinished(case))
     return _without_approval(case, case.documents[0], wanted) if case.documents else Due(_none(case))
+
+
+def _anew(case: Case, wanted: Wanted) -> Due | Reason:
+    """A glob names nothing in particular: what a person wrote is not asked for by one."""
+    if not case.documents:
+        return Due(_none(case))
+    document = case.documents[0]
+    if not is_a_persons(document.text):
+        return Due(Reason(ReasonKind.WRITTEN_ANEW, document.shown))
+    if case.source.id not in wanted.patterns:
+        return _persons(case, document, wanted)
+    return Due(Reason(ReasonKind.REPLACES_PERSONS, document.shown))
 
 
 def _none(case: Case) -> Reason:

@@ -12,6 +12,7 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.hints import Hint
+from agentos.paths import implemented_path, worktrees_dir
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.text import globs
@@ -19,7 +20,7 @@ from agentos.text.suggestions import did_you_mean
 from agentos.text.words import listed
 from agentos.workflows.drafting.due import ISSUE, LLD, Case, Due, InPlace, decide
 from agentos.workflows.item_names import item_named
-from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted, unknown_dependencies
 
 _NOT_READY = "needs revision"
 """The status the issue workflow gives an issue that its review did not pass."""
@@ -36,6 +37,8 @@ class _Stock:
     warnings: list[str]
     places: tuple[str, ...]
     """Where an item's document may be, the likeliest first, with `id` in braces."""
+    is_complete: bool = True
+    """Every issue there is is among the items."""
     set_aside: dict[str, Reason] = field(default_factory=dict)
     """Items that are not to be worked on, and why."""
 
@@ -54,7 +57,10 @@ def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     """Issues without an approved LLD for their current text, or with an unfinished checkpoint."""
     items, warnings = _read(settings.sources.issues, project_dir, ItemKind.ISSUE)
     places = (f"{settings.documents.lld_dir}/LLD-{{id}}.md", f"{settings.documents.lld_done_dir}/LLD-{{id}}.md")
-    stock = _Stock("lld", LLD, "LLD-", items, warnings, places)
+    is_folder = isinstance(
+        parse_source(settings.sources.issues, project_dir=project_dir, kind=ItemKind.ISSUE), FolderSource
+    )
+    stock = _Stock("lld", LLD, "LLD-", items, warnings, places, is_folder)
     for item in items:
         if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
             stock.set_aside[item.id] = Reason(ReasonKind.SOURCE_NOT_READY)
@@ -123,13 +129,29 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
             look = Hint.LOOK_AT_REVIEW.line(label=case.label)
             raise UsageError(f"{case.label} waits at a gate: answer there first (`{look}`).")
         unusable = Due(Reason(ReasonKind.SOURCE_UNUSABLE, source.problem)) if source.problem else None
-        decided = stock.set_aside.get(source.id) or unusable or decide(case, wanted)
+        decided = stock.set_aside.get(source.id) or unusable or decide(case, replace(wanted, patterns=patterns))
         if isinstance(decided, Reason):
             skipped.append((source.id, _with_next(decided, case)))
             continue
         items.append(_begun(stock, project_dir, case, _item(source, decided.begins_with, wanted.wishes)))
         reasons[source.id] = _waits(stock, project_dir, source) or decided.reason
-    return without_unready(Pending(tuple(items), reasons, tuple(skipped), tuple(stock.warnings)))
+    unknown = unknown_dependencies(items, _known_ids(stock, project_dir), stock.label_prefix)
+    return without_unready(Pending(tuple(items), reasons, tuple(skipped), (*stock.warnings, *unknown)))
+
+
+def _known_ids(stock: _Stock, project_dir: Path) -> set[str]:
+    """What an issue may depend on: another one, a document, a branch of ours, a workstream."""
+    named = {dependency for item in stock.items for dependency in item.depends_on}
+    left = {
+        name
+        for name in named
+        if any((project_dir / place.format(id=name)).is_file() for place in stock.places)
+        or implemented_path(project_dir, name).exists()
+        or (worktrees_dir(project_dir) / name).exists()
+        # Where issues are not files, those that are closed or have other labels are not listed.
+        or not stock.is_complete
+    }
+    return left | {item.id for item in stock.items}
 
 
 def _with_next(reason: Reason, case: Case) -> Reason:

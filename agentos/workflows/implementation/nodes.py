@@ -21,7 +21,7 @@ from agentos.documents.verdict import (
     review_model,
     unverified,
 )
-from agentos.errors import AgentosError
+from agentos.errors import UndecidedError
 from agentos.git.commits import restore, squash
 from agentos.git.worktrees import branch_of
 from agentos.hints import Hint
@@ -78,7 +78,7 @@ from agentos.workflows.implementation.suite_report import SuiteReport
 from agentos.workflows.prompts import as_data
 
 
-class DesignRefused(AgentosError):
+class DesignRefused(UndecidedError):
     """The design is not one to write code from."""
 
 

@@ -13,6 +13,7 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import Item, Plan, select
 from agentos.errors import InvalidIdentifier, UsageError
+from agentos.git.worktrees import BRANCH_PREFIX
 from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
@@ -21,7 +22,7 @@ from agentos.text.identifiers import sanitize_identifier
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
 from agentos.workflows.implementation.records import branch_prefix, has_branch, read_attempt, read_record
 from agentos.workflows.item_names import issue_files, item_named
-from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
+from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted, unknown_dependencies
 
 WORKFLOW = "implementation"
 _NAME = re.compile(r"LLD-(?P<id>.+)\.md")
@@ -64,8 +65,22 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
             continue
         pending.append(design)
         reasons[design.id] = _why_pending(unapproved, is_unfinished=unfinished)
-    found = Pending(tuple(pending), reasons, tuple(skipped), tuple(_unusable(project_dir, settings)))
+    unknown = unknown_dependencies(pending, _known_ids(project_dir, settings, known), "IMPL-")
+    warnings = (*_unusable(project_dir, settings), *unknown)
+    found = Pending(tuple(pending), reasons, tuple(skipped), warnings)
     return without_unmet(found, open_work(project_dir, settings), named=patterns)
+
+
+def _known_ids(project_dir: Path, settings: Settings, designs: Sequence[Item]) -> set[str]:
+    """What a design may depend on: designs, also finished ones, issues and branches."""
+    done_dir = project_dir / settings.documents.lld_done_dir
+    named = {dependency for design in designs for dependency in design.depends_on}
+    left = {
+        name
+        for name in named
+        if (done_dir / f"LLD-{name}.md").is_file() or has_branch(project_dir, f"{BRANCH_PREFIX}{name}")
+    }
+    return left | {design.id for design in designs} | _issue_dependencies(project_dir, settings).keys()
 
 
 def _why_pending(unapproved: Reason | None, *, is_unfinished: bool) -> Reason:

@@ -87,7 +87,7 @@ def test_only_unfinished_items_are_named_where_items_were_named() -> None:
 def test_a_budget_is_doubled_where_it_ended_the_run() -> None:
     template = resume.resume_template(parsed(["lld", "--all", "--budget", "0.75"]))
     assert resume_line(template, ["1"], 0.75) == "agentos lld --all --budget 0.75"
-    assert resume_line(template, ["1"], 0.75, is_budget_spent=True) == "agentos lld --all --budget 1.5"
+    assert resume_line(template, ["1"], 0.75, needed_usd=0.8) == "agentos lld --all --budget 1.5"
 
 
 def test_a_value_that_looks_like_an_option_or_a_place_stays_a_value() -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentos.engine.item_end import GivenUp, decide_end, without_documents
+from agentos.engine.item_end import GivenUp, Hold, decide_end, without_documents
 from agentos.engine.messages import ItemDone, ItemFailed, ItemStopped
 from agentos.engine.schedule import Ending
 from agentos.outcomes import (
+    AS_ASKED,
     AWAITING_REVIEW,
     COMPLETED,
     FAILED,
@@ -75,8 +76,9 @@ def test_a_checkpoint_that_cannot_be_written_is_the_runs_fault_and_the_item_is_l
 
 
 def test_no_usable_key_is_noticed() -> None:
-    assert decide_end(failed(exit_code=4), 0).cause is Cause.NO_USABLE_KEY
+    assert decide_end(failed(cause="no_usable_key"), 0).cause is Cause.NO_USABLE_KEY
     assert decide_end(failed(), 0).cause is Cause.OTHER
+    assert decide_end(failed(cause="held"), 0).cause is Cause.OTHER, "only the engine knows of other runs"
 
 
 def test_a_stopped_item_is_left() -> None:
@@ -85,8 +87,9 @@ def test_a_stopped_item_is_left() -> None:
 
 
 def test_a_held_item_is_paused_unless_the_run_stops_anyway() -> None:
-    assert decide_end(ItemStopped(), 0, held_because="paused by ws").outcome == PAUSED
-    assert decide_end(ItemStopped(), 0, held_because="paused by ws", is_stopping=True).outcome == INTERRUPTED
+    assert decide_end(ItemStopped(), 0, held=Hold("paused by ws")).outcome == PAUSED
+    assert decide_end(ItemStopped(), 0, held=Hold("before n2", is_as_asked=True)).outcome == AS_ASKED
+    assert decide_end(ItemStopped(), 0, held=Hold("paused by ws"), is_stopping=True).outcome == INTERRUPTED
 
 
 def test_an_item_lost_with_the_fork_server_goes_on_without_using_up_an_attempt() -> None:

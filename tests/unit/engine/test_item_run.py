@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from agentos.engine.backends.protocol import WorkerExit
-from agentos.engine.item_run import ItemRun, hold_nothing
+from agentos.engine.item_end import Hold
+from agentos.engine.item_run import ItemRun
 from agentos.engine.item_watch import TimeLimits
 from agentos.engine.loop import Loop
 from agentos.engine.messages import (
@@ -66,7 +67,7 @@ class Bench:
         self.backend = SilentBackend()
         self.told: list[Event] = []
         self.times_at_work = 0
-        self.held_because = ""
+        self.held: Hold | None = None
         self.is_paused = False
 
     def item_run(self) -> ItemRun:
@@ -77,7 +78,7 @@ class Bench:
             self.loop,
             self.told.append,
             limits=TimeLimits(timeout_seconds=60.0, stall_seconds=30.0, heartbeat_seconds=5.0),
-            hold_node=lambda item_id, node: self.held_because or hold_nothing(item_id, node),
+            hold_node=lambda _item_id, _node: self.held,
             on_at_work=self._note_work,
             is_unread=lambda: False,
             is_paused=lambda: self.is_paused,
@@ -120,12 +121,12 @@ def test_an_item_is_told_of_from_its_start_to_its_last_node(bench: Bench) -> Non
 def test_a_node_that_is_held_does_not_start_and_nor_does_any_after_it(bench: Bench) -> None:
     run = bench.item_run()
     run.take(OPENED)
-    bench.held_because = "paused by hand"
+    bench.held = Hold("paused by hand")
     run.take(FIRST)
-    bench.held_because = ""
+    bench.held = None
     run.take(SECOND)
     assert bench.backend.sent == [StopItem(), StopItem()]
-    assert run.held_because == "paused by hand"
+    assert run.held == Hold("paused by hand")
     assert not run.is_at_work
 
 

@@ -12,7 +12,7 @@ import pytest
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemCheckpoint, ItemRef
 from agentos.engine.claims import Claims, claim_name
-from agentos.engine.documents import ItemDocuments, Writers, WrittenByAnother, staged_path
+from agentos.engine.documents import ItemDocuments, Writers, WrittenByAnother, staged_path, written_by
 from agentos.engine.done_notes import DoneNotes
 from agentos.engine.item_end import ItemEnd
 from agentos.engine.item_store import ItemStore
@@ -28,7 +28,7 @@ class Bench:
         self.lock_path = root / "claims.lock"
         self.claims = Claims(self.lock_path)
         self.store = ItemStore(self.project, "flow", self.claims)
-        self.writers = Writers()
+        self.writers = Writers(self.project)
 
     def keep(self, item_id: str, *documents: Path) -> None:
         """A checkpoint with documents that wait in it, and staged beside their place."""
@@ -109,7 +109,7 @@ def test_the_second_writer_of_a_document_is_refused_with_both_names(bench: Bench
     bench.keep("a", document)
     with pytest.raises(WrittenByAnother) as caught:
         bench.keep("b", document)
-    assert f"{document} is written by item a of this run already; b needs a path of its own" in str(caught.value)
+    assert f"{document} is the document of item a and stays so; b needs a path of its own" in str(caught.value)
     bench.store.drop_unfinished_documents("b")
     assert bench.staged("a", document).read_bytes() == b"text of a"
 
@@ -117,11 +117,22 @@ def test_the_second_writer_of_a_document_is_refused_with_both_names(bench: Bench
 def test_items_of_two_runs_that_write_the_same_document_do_not_share_a_staged_file(bench: Bench) -> None:
     document = bench.project / "shared.md"
     bench.keep("a", document)
-    bench.writers = Writers()
+    bench.writers = Writers(bench.project)
     bench.keep("b", document)
     bench.store.drop_unfinished_documents("b")
     assert bench.store.publish("a", done(document)).has_succeeded
     assert document.read_bytes() == b"text of a"
+
+
+def test_a_later_run_knows_whose_document_is_there_as_long_as_it_is(bench: Bench) -> None:
+    document = bench.project / "a.md"
+    bench.keep("a", document)
+    assert bench.store.publish("a", done(document)).has_succeeded
+    assert Writers(bench.project).writer_of(str(document), "b") == "a"
+    assert list(written_by(bench.project, "a")) == [document]
+    document.unlink()
+    assert Writers(bench.project).writer_of(str(document), "b") == "b"
+    assert list(written_by(bench.project, "a")) == []
 
 
 def test_a_done_item_is_noted_and_forgotten_with_its_batch(bench: Bench) -> None:

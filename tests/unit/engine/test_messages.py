@@ -58,7 +58,7 @@ EXAMPLES: list[Message] = [
     CustomData(node="draft", data={"done": [1, None]}),
     Heartbeat(),
     ItemDone(outcome="approved", reason="", finished=FINISHED, outputs=["a.md"], is_parked=True),
-    ItemFailed(error_type="E", message="m", traceback="t\nt", finished=[], is_run_fault=True, exit_code=4),
+    ItemFailed(error_type="E", message="m", traceback="t\nt", finished=[], is_run_fault=True, cause="undecided"),
     ItemStopped(),
     DocumentNamed(path="a.md"),
     DocumentWriter(path="a.md", item_id="a1"),

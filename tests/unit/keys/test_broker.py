@@ -281,6 +281,24 @@ def test_a_new_secret_lifts_a_rejection_and_a_new_key_wakes_waiters() -> None:
     assert [delivery.lease.key_name for delivery in pool.granted()] == ["b"]
 
 
+def test_who_waits_is_named_where_a_key_of_another_model_is_open() -> None:
+    pool = Keys("a")
+    (other,) = pool.ask("works")
+    for owner in ("waits", "too"):
+        ask = Ask(provider="google", model="other", estimated_tokens=1)
+        pool.broker.take(owner, LeaseAsk(ticket=1, ask=ask))
+    give_back(pool, other)
+    (grant,) = pool.granted()
+    pool.give_back(grant, RateLimited(retry_after_seconds=60.0))
+    pool.granted()
+    (told,) = [event for event in pool.said if isinstance(event, PoolExhausted) and event.kind == "limited"]
+    assert told.waiting == ("too",)
+    pool.now += 120
+    (again,) = pool.granted()
+    assert again.owner == "too"
+    assert [event.waiting for event in pool.said if isinstance(event, PoolResumed)][-1:] == [("too",)]
+
+
 def test_money_is_reserved_before_and_settled_after_each_call() -> None:
     pool = Keys("a", "b", "c", budget=0.05)
     (one,), (two,) = pool.ask("one", cost=0.02), pool.ask("two", cost=0.02)
@@ -293,7 +311,8 @@ def test_money_is_reserved_before_and_settled_after_each_call() -> None:
     ((_, refusal),) = pool.refusals("four", cost=0.02)
 
     assert isinstance(refusal.error(), BudgetReachedError)
-    assert "$0.0450 spent" in refusal.message
+    assert "$0.045 spent" in refusal.message
+    assert pool.broker.shortfall == BudgetNoticed(spent_usd=0.045, budget_usd=0.05, needed_usd=0.065)
     assert "higher --budget" in refusal.message
 
 
@@ -313,7 +332,7 @@ def test_a_killed_callers_money_counts_as_spent_and_blocks_nobody_for_ever() -> 
     pool.broker.drop_owner("killed")
     ((_, refusal),) = pool.refused()
 
-    assert "$0.0300 spent" in refusal.message
+    assert "$0.03 spent" in refusal.message
 
 
 def test_calls_that_came_to_nothing_cost_nothing() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentos.events import Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
-from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, INTERRUPTED
+from agentos.events import BudgetNoticed, Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
+from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, INTERRUPTED, SKIPPED, Cause
 from agentos.records.format import RunSummary, parse_summary
 from agentos.reporters.summary import Summary, SummaryReporter, summary_lines
 
@@ -67,6 +67,7 @@ def test_the_document_has_everything_a_reader_needs(tmp_path: Path) -> None:
         "project_dir": "/home/user/shop",
         "label_prefix": "LLD-",
         "resume_command": "lld-workflow --all",
+        "start_over_command": "",
         "models": [],
         "started": "2026-10-05T12:00:00.000Z",
         "ended": "2026-10-05T12:00:04.000Z",
@@ -82,6 +83,7 @@ def test_the_document_has_everything_a_reader_needs(tmp_path: Path) -> None:
     assert items[0] == {
         "id": "41",
         "outcome": "approved",
+        "cause": "",
         "reason": "",
         "seconds": 60.0,
         "attempts": 2,
@@ -133,11 +135,39 @@ def test_the_words_say_how_it_went_and_how_to_go_on() -> None:
 def test_a_run_where_all_went_well_says_little() -> None:
     good = ItemEnded(item_id="41", outcome=APPROVED, seconds=1.0, cost_usd=0.0012)
     end = RunEnded(counts={APPROVED: 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=0)
-    assert summary_lines(summary_of(START, good, end)) == [
+    assert summary_lines(summary_of(replace(START, items=("41",)), good, end)) == [
         "[COORDINATOR] 1 approved",
         "[COORDINATOR] 1.0s in all",
         "[COORDINATOR] $0.0012",
     ]
+
+
+def test_each_item_is_named_by_the_line_that_helps_it_and_by_no_other() -> None:
+    start = replace(
+        START, resume_command="agentos run {all:} --items x --budget {budget}", budget_usd=0.5, label_prefix=""
+    )
+    endings = (
+        ItemEnded(item_id="41", outcome=FAILED, seconds=1.0, cause=Cause.CANNOT_CONTINUE, reason="input changed"),
+        ItemEnded(item_id="42", outcome=SKIPPED, seconds=0.0, cause=Cause.HELD, reason="held by run x"),
+        ItemEnded(item_id="43", outcome=FAILED, seconds=1.0, cause=Cause.UNDECIDED, reason="not approved"),
+        ItemEnded(item_id="44", outcome=APPROVED, seconds=1.0),
+    )
+    end = RunEnded(counts={FAILED: 2}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
+    assert summary_lines(summary_of(start, *endings, end))[-3:] == [
+        "[COORDINATOR] 1 item left to the run that has it: 42",
+        "[COORDINATOR] 41 cannot continue. To start it over: agentos run 41 --items x --budget 0.5 --fresh",
+        "[COORDINATOR] Then resume with: agentos run 43 --items x --budget 0.5",
+    ]
+    short = BudgetNoticed(spent_usd=0.45, budget_usd=0.5, needed_usd=1.2345)
+    stopped = RunEnded(counts={}, left=("41",), wall_seconds=1.0, item_seconds=1.0, exit_code=5)
+    summary = summary_of(start, short, *(replace(each, outcome=APPROVED) for each in endings[1:]), stopped)
+    assert summary.resume_command == "agentos run --items x --budget 1.3"
+
+
+def test_nothing_is_resumed_where_everything_is_done_whatever_became_of_the_run() -> None:
+    done = [ItemEnded(item_id=item, outcome=APPROVED, seconds=1.0) for item in START.items]
+    end = RunEnded(counts={APPROVED: 4}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
+    assert summary_of(START, *done, end).resume_command == ""
 
 
 def test_failed_items_alone_are_reason_enough_to_name_the_resume_command() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentos.engine.item_end import Hold
 from agentos.engine.plan import make_plan
 from agentos.errors import ExitCode
 from agentos.events import ItemEnded, ItemStarted, NodeStarted, RunEnded
@@ -17,6 +18,7 @@ from agentos.git.worktrees import Repository
 from agentos.launch import RunRequest, RunResult
 from agentos.outcomes import (
     APPROVED,
+    AS_ASKED,
     AWAITING_REVIEW,
     COMPLETED,
     FAILED,
@@ -131,10 +133,10 @@ def test_an_outcome_decides_the_state(
 def test_a_wish_to_pause_holds_the_next_node_and_is_remembered(registry: Registry, repository: Repository) -> None:
     def scene(run: WorkstreamRun) -> ExitCode:
         run.listen(started("a"))
-        assert run.hold("a", "n1") == ""
+        assert run.hold("a", "n1") is None
         with registry.change() as changes:
             changes.apply("a", Pause())
-        assert run.hold("a", "n2") == "before n2"
+        assert run.hold("a", "n2") == Hold("before n2")
         run.listen(ended("a", PAUSED, "before n2"))
         assert state(registry) == Paused("n2")
         return ExitCode.NEEDS_ATTENTION
@@ -151,7 +153,9 @@ def test_one_that_changed_before_its_turn_is_held_and_left_as_it_is(
             changes.apply("a", request_)
         before = state(registry)
         run.listen(started("a"))
-        assert words in run.hold("a", "n1")
+        held = run.hold("a", "n1")
+        assert held is not None
+        assert (words in held.reason, held.is_as_asked) == (True, False)
         run.listen(ended("a", PAUSED, words))
         assert state(registry) == before
         return ExitCode.NEEDS_ATTENTION
@@ -159,29 +163,24 @@ def test_one_that_changed_before_its_turn_is_held_and_left_as_it_is(
     assert perform(registry, repository, scene) is ExitCode.NEEDS_ATTENTION
 
 
-@pytest.mark.parametrize(
-    ("came_to", "counts_as"),
-    [(ExitCode.NEEDS_ATTENTION, ExitCode.OK), (ExitCode.ITEM_FAILED, ExitCode.ITEM_FAILED)],
-)
-def test_the_end_of_the_chosen_steps_is_a_good_end(
-    registry: Registry, repository: Repository, came_to: ExitCode, counts_as: ExitCode
-) -> None:
+def test_the_end_of_the_chosen_steps_is_a_good_end(registry: Registry, repository: Repository) -> None:
     def scene(run: WorkstreamRun) -> ExitCode:
         run.listen(started("a"))
-        assert run.hold("a", "n1") == ""
+        assert run.hold("a", "n1") is None
         run.listen(NodeStarted(item_id="a", node="n1"))
-        assert "not among the chosen steps" in run.hold("a", "n2")
-        run.listen(ended("a", PAUSED, "before n2"))
+        assert run.hold("a", "n2") == Hold("before n2, which is not among the chosen steps", is_as_asked=True)
+        run.listen(ended("a", AS_ASKED, "before n2"))
         assert state(registry) == Active()
-        return came_to
+        assert run.results()[0].exit_code is ExitCode.OK
+        return ExitCode.OK
 
-    assert perform(registry, repository, scene, nodes=["n1"]) is counts_as
+    assert perform(registry, repository, scene, nodes=["n1"]) is ExitCode.OK
 
 
 def test_steps_that_let_nothing_start_are_no_good_end(registry: Registry, repository: Repository) -> None:
     def scene(run: WorkstreamRun) -> ExitCode:
         run.listen(started("a"))
-        run.listen(ended("a", PAUSED, run.hold("a", "n1")))
+        assert run.hold("a", "n1") == Hold("before n1, which is not among the chosen steps")
         return ExitCode.NEEDS_ATTENTION
 
     assert perform(registry, repository, scene, nodes=["n2"]) is ExitCode.NEEDS_ATTENTION
@@ -240,4 +239,4 @@ def test_whatever_a_run_still_holds_at_its_end_is_let_go(registry: Registry, rep
 def test_a_registry_that_cannot_be_read_pauses_nobody(registry: Registry, repository: Repository) -> None:
     run = WorkstreamRun(registry, repository, ["a"])
     (registry.directory / "registry.json").write_text("{")
-    assert run.hold("a", "n1") == ""
+    assert run.hold("a", "n1") is None

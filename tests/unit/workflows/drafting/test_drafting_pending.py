@@ -172,3 +172,13 @@ def test_an_item_goes_by_its_number_its_label_and_the_path_of_its_file(
             named(text)
     with pytest.raises(UsageError, match=r"No issue matches .issue-serch.\. Did you mean issue-search\?"):
         named("issue-serch")
+
+
+def test_a_dependency_that_nobody_knows_is_told(project: Path) -> None:
+    add(project, "docs/issues/2-x.md")
+    (project / "docs/issues/1-x.md").write_text(f"{TEXT}\nDepends on #2, #nothing-here\n")
+    (project / "docs/issues/3-x.md").write_text(f"{TEXT}\nDepends on #merged\n")
+    (project / "docs/lld/done/LLD-merged.md").write_text("# merged\n")
+    assert find_llds(project, Settings(), Wanted()).warnings == (
+        "LLD-1 depends on nothing-here, which is not known here: it is not waited for",
+    )

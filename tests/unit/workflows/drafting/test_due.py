@@ -80,13 +80,20 @@ def test_only_who_names_an_approved_document_means_what_is_left_of_its_redesign(
     assert kind_of(decide(found, NAMED)) == (True, ReasonKind.UNFINISHED)
 
 
-@pytest.mark.parametrize("text", [approved(), edited(approved()), unapproved(), DESIGN])
-def test_only_who_names_a_document_and_wants_it_fresh_gets_it_replaced(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (approved(), ReasonKind.WRITTEN_ANEW),
+        (unapproved(), ReasonKind.WRITTEN_ANEW),
+        (edited(approved()), ReasonKind.REPLACES_PERSONS),
+        (DESIGN, ReasonKind.REPLACES_PERSONS),
+    ],
+)
+def test_only_who_names_a_document_and_wants_it_fresh_gets_it_replaced(text: str, kind: ReasonKind) -> None:
     assert kind_of(decide(case(text), Wanted(is_fresh=True)))[0] is False
-    assert kind_of(decide(case(text), Wanted(patterns=["1"], is_fresh=True))) == (
-        True,
-        ReasonKind.NO_APPROVED_DOCUMENT,
-    )
+    assert kind_of(decide(case(text), Wanted(patterns=["1"], is_fresh=True))) == (True, kind)
+    is_a_persons = kind is ReasonKind.REPLACES_PERSONS
+    assert kind_of(decide(case(text), Wanted(patterns=["*"], is_fresh=True)))[0] is not is_a_persons, "a glob"
 
 
 def test_a_review_of_a_document_as_it_stands_begins_with_its_text() -> None:

@@ -16,6 +16,7 @@ from agentos.settings import Settings, Sources
 from agentos.workflows.implementation.overlap import Overlap
 from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs, read_designs
 from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
+from agentos.workflows.implementation.retiring import retire_merged
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 ANSWER = "approve it with: agentos review LLD-{} --approve"
@@ -222,3 +223,14 @@ def test_a_dependency_that_is_implemented_or_merged_is_no_longer_open(project: P
     done.parent.mkdir()
     done.write_text("# 1 - Another text that was merged\n")
     assert ids(find(project, "2")) == ["2"]
+
+
+def test_a_merged_design_leaves_the_active_folder_only_as_it_was_merged(project: Path) -> None:
+    merged, edited = design(project, 1), design(project, 2)
+    done = project / "docs/lld/done"
+    done.mkdir()
+    for path in (merged, edited):
+        (done / path.name).write_bytes(path.read_bytes())
+    edited.write_text(edited.read_text() + "More.\n")
+    assert retire_merged(project, Settings()) == ["docs/lld/done/LLD-1.md"]
+    assert (merged.exists(), edited.exists()) == (False, True)
