@@ -32,7 +32,7 @@ COMMANDS = {
     "init": "write a commented agentos.toml and show what was found",
     "config": "the settings that hold here, and where each comes from",
     "run": "run a LangGraph graph over many items",
-    "runs": "list, show, follow and prune runs",
+    "runs": "list, show, follow, report and prune runs",
     "ctl": "pause, resume and steer a run that is under way",
     "gateway": "your keys for any program, through a local address",
     "keys": "list, add, remove, check and reset keys",

@@ -1,4 +1,4 @@
-"""`agentos runs`: lists, shows, follows and prunes runs, past and live. Reads run records and nothing else."""
+"""`agentos runs`: lists, shows, follows and prunes runs, past and live, and reports on them. Reads records only."""
 
 # The verbs import what they need: every command builds this parser, few run it.
 # ruff: noqa: PLC0415
@@ -25,7 +25,7 @@ PRUNE_HELP = (
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `runs` and its verbs; the parsed arguments carry `handler`."""
-    parser = subparsers.add_parser("runs", help="list, show, follow and prune runs", description=__doc__)
+    parser = subparsers.add_parser("runs", help="list, show, follow, report and prune runs", description=__doc__)
     parser.set_defaults(handler=run)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     verbs = parser.add_subparsers(dest="runs_verb", metavar="VERB")
@@ -47,6 +47,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     _add_run_argument(result)
     result.add_argument("item", nargs="?", metavar="ITEM", help="this item's result only")
+
+    report = verbs.add_parser(
+        "report",
+        help="one HTML file about a run, to hand over or to attach to CI",
+        description="Write one HTML file about a run: its items, a timeline, what needs somebody, the ends of the "
+        "logs. It opens from disk and asks nobody for anything. In a GitHub job, the job's page gets a summary.",
+    )
+    _add_run_argument(report)
+    report.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: RUN.html; - prints it)")
+    report.add_argument("--junit", metavar="FILE", help="a JUnit file as well, with one test case per item")
 
     prune = verbs.add_parser("prune", help=PRUNE_HELP, description=PRUNE_HELP)
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
@@ -71,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
             return _follow(args.run_id)
         case "result":
             return _result(args.run_id, args.item)
+        case "report":
+            return _report(args.run_id, args.output, args.junit)
         case "prune":
             return _prune(is_dry=args.dry_run)
         case _:
@@ -140,6 +152,59 @@ def _follow(run_id: str) -> int:
         return ExitCode.INTERRUPTED
     say(f"{COORDINATOR} Run {run_dir.name} did not end properly: none of its processes is alive")
     return ExitCode.ITEM_FAILED
+
+
+def _report(run_id: str, output: str | None, junit: str | None) -> int:
+    from agentos.dashboard.junit import junit_xml
+    from agentos.dashboard.report import LOG_BYTES, html_report, markdown_summary
+    from agentos.dashboard.view import ItemView, view_of
+    from agentos.environment import environment
+    from agentos.records.runs import find_run, is_live, read_audit
+    from agentos.reporters.logs import log_name
+
+    run_dir = find_run(run_id)
+    view = view_of(read_audit(run_dir), is_live=is_live(run_dir))
+
+    def end_of_log(item: ItemView) -> str:
+        return _end_of(run_dir / log_name(item.id), LOG_BYTES)
+
+    page = html_report(view, end_of_log)
+    if output == "-":
+        say(page.rstrip("\n"))
+    else:
+        path = Path(output or f"{run_dir.name}.html")
+        _write(path, page.encode(errors="replace"))
+        say(f"Report: {path}")
+    if junit:
+        _write(Path(junit), junit_xml(view))
+    if summary := environment().get("GITHUB_STEP_SUMMARY"):
+        with suppress(OSError), Path(summary).open("a", encoding="utf-8", errors="replace") as page_of_job:
+            page_of_job.write(markdown_summary(view))
+    return ExitCode.OK
+
+
+def _end_of(path: Path, most_bytes: int) -> str:
+    """The last lines of a log, with a word about those before them."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(max(0, size - most_bytes))
+            text = file.read(most_bytes).decode(errors="replace")
+    except OSError:
+        return ""
+    return text if size <= most_bytes else f"… the rest is in {path}\n{text.partition(chr(10))[2]}"
+
+
+def _write(path: Path, content: bytes) -> None:
+    from agentos.errors import UsageError
+    from agentos.files import write_whole
+
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _result(run_id: str, item: str | None) -> int:

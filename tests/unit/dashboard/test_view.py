@@ -1,0 +1,114 @@
+"""What is shown of a run comes from its records alone: live, finished or killed."""
+
+from __future__ import annotations
+
+from agentos.dashboard.view import RunState, RunView, view_of
+from agentos.events import (
+    ControlTaken,
+    Event,
+    ItemEnded,
+    ItemRetried,
+    ItemStarted,
+    NodeFinished,
+    NodeStarted,
+    ParallelismChanged,
+    PoolExhausted,
+    PoolResumed,
+    RunEnded,
+    RunStarted,
+    Stamped,
+    StopRequested,
+)
+from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED
+
+START = RunStarted(
+    workflow="lld", project_dir="/shop", items=("1", "2", "3"), parallel=2, pid=1, label_prefix="LLD-", budget_usd=5.0
+)
+BEGUN = (
+    ItemStarted(item_id="1", attempt=1, pid=7),
+    NodeStarted(item_id="1", node="design"),
+    NodeFinished(item_id="1", node="design", seconds=1.0),
+    NodeStarted(item_id="1", node="review"),
+)
+
+
+def seen(*events: Event, is_live: bool = True) -> RunView:
+    records = [
+        Stamped(n, f"2026-10-05T12:00:{n:02d}.000Z", "run-1", event) for n, event in enumerate((START, *events))
+    ]
+    return view_of(records, is_live=is_live)
+
+
+def test_a_live_run_says_what_each_item_does() -> None:
+    view = seen(*BEGUN)
+    item = view.items["1"]
+    assert (view.state, view.elapsed, view.ended_count) == (RunState.RUNNING, 4.0, 0)
+    assert (item.label, item.node, item.started) == ("LLD-1", "review", 1.0)
+    assert [(span.node, span.start, span.end) for span in item.spans] == [("design", 2.0, 3.0), ("review", 4.0, None)]
+    assert view.running == [item]
+
+
+def test_the_same_records_without_a_process_are_a_lost_coordinator() -> None:
+    assert seen(*BEGUN, is_live=False).state is RunState.LOST
+
+
+def test_one_word_says_how_a_live_run_is() -> None:
+    pause = ControlTaken(act="pause", by="ada (ctl)", reason="lunch")
+    keys = PoolExhausted(kind="limited")
+    assert seen(pause).state is RunState.PAUSED
+    assert seen(pause).paused_by == "ada (ctl)"
+    assert seen(pause, ControlTaken(act="resume", by="ada (ctl)")).state is RunState.RUNNING
+    assert seen(keys).state is RunState.WAITING
+    assert seen(keys, PoolResumed(waited_seconds=3.0)).state is RunState.RUNNING
+    assert seen(pause, StopRequested(reason="SIGINT")).state is RunState.STOPPING
+
+
+def test_an_ended_run_is_done_and_knows_what_needs_somebody() -> None:
+    view = seen(
+        *BEGUN,
+        ItemEnded(item_id="1", outcome=APPROVED, seconds=4.0, input_tokens=10, output_tokens=5, cost_usd=0.5),
+        ItemEnded(item_id="2", outcome=FAILED, seconds=1.0, reason="boom", error_type="ValueError"),
+        ItemEnded(item_id="3", outcome=AWAITING_REVIEW, seconds=1.0),
+        RunEnded(counts={}, left=(), wall_seconds=7.0, item_seconds=6.0, exit_code=1),
+        is_live=False,
+    )
+    assert (view.state, view.exit_code, view.ended_count) == (RunState.DONE, 1, 3)
+    assert [item.id for item in view.needing_somebody] == ["3", "2"]
+    assert (view.cost_usd, view.tokens) == (0.5, 15)
+    assert view.items["1"].spans[-1].end == 5.0
+    assert view.items["1"].node == ""
+
+
+def test_a_retried_item_counts_by_its_last_end() -> None:
+    view = seen(
+        ItemStarted(item_id="1", attempt=1, pid=7),
+        NodeStarted(item_id="1", node="design"),
+        ItemRetried(item_id="1", attempt=1, reason="crashed"),
+        ItemEnded(item_id="1", outcome=FAILED, seconds=1.0),
+        ControlTaken(act="retry", by="ada (ctl)", target="1"),
+        ItemStarted(item_id="1", attempt=2, pid=8),
+    )
+    assert view.items["1"].outcome is None
+    assert view.counts == {}
+    assert view.items["1"].notices == ["attempt 1: crashed"]
+    assert view.notes[-1].text == "retry 1, by ada (ctl)"
+
+
+def test_what_changes_the_run_is_kept() -> None:
+    view = seen(
+        ParallelismChanged(now=1, before=2, reason="1 usable key slot left"),
+        ControlTaken(act="budget", by="ada (ctl)", value=9.0),
+    )
+    assert view.parallel == 1
+    assert view.budget_usd == 9.0
+    assert [note.text for note in view.notes] == ["1 at a time: 1 usable key slot left", "budget 9, by ada (ctl)"]
+
+
+def test_records_of_nobody_and_broken_times_are_passed_over() -> None:
+    records = [
+        Stamped(0, "nonsense", "run-1", START),
+        Stamped(1, "2026-10-05T12:00:00.000Z", "run-1", NodeStarted(item_id="stranger", node="x")),
+    ]
+    view = view_of(records, is_live=False)
+    assert list(view.items) == ["1", "2", "3"]
+    assert view.elapsed == 0.0
