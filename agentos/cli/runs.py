@@ -210,6 +210,7 @@ def _write(path: Path, content: bytes) -> None:
 def _result(run_id: str, item: str | None) -> int:
     import json
 
+    from agentos.engine.plain_json import json_text
     from agentos.errors import UsageError
     from agentos.records.results import RESULTS_NAME, read_results
     from agentos.text.suggestions import did_you_mean
@@ -219,7 +220,7 @@ def _result(run_id: str, item: str | None) -> int:
         raise UsageError(f"Run {run_dir.name} has no results: only `agentos run` keeps what its graph came to.")
     found = {result["id"]: result for result in read_results(run_dir)}
     if item is None:
-        say(*(json.dumps(result, ensure_ascii=False) for result in found.values()))
+        say(*(json_text(result) for result in found.values()))
     elif item in found:
         say(json.dumps(found[item], ensure_ascii=False, indent=2))
     else:

@@ -303,7 +303,10 @@ def _only(channels: str | Sequence[str], values: Any) -> Any:
 def _current_node() -> str:
     from langgraph.config import get_config  # noqa: PLC0415  Only graphs that write to their stream come here.
 
-    return str(get_config().get("metadata", {}).get("langgraph_node", ""))
+    try:
+        return str(get_config().get("metadata", {}).get("langgraph_node", ""))
+    except RuntimeError:
+        return ""  # A thread that the node has started.
 
 
 def _context_for(graph: AnyGraph, given: Any) -> Any:

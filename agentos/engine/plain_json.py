@@ -16,6 +16,8 @@ from typing import Any
 
 _MOST_LEVELS = 60
 _MOST_REPR_CHARACTERS = 1_000
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""Characters that JSON leaves as they are and `str.splitlines` takes for the end of a line."""
 KIND = "$type"
 """The key that marks a value which JSON has no word for."""
 
@@ -23,7 +25,7 @@ KIND = "$type"
 def json_text(value: Any) -> str:
     """One line. Text stays readable, whatever alphabet it is in."""
     plain = to_plain(value)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS)
     try:
         text.encode()
     except UnicodeEncodeError:

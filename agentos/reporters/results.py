@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentos.engine.plain_json import json_text
 from agentos.errors import UsageError
 from agentos.events import ItemEnded, ResultProduced, Stamped
 from agentos.files import write_whole
@@ -130,8 +131,8 @@ def result_line(end: ResultProduced | ItemEnded) -> bytes:
     rest: dict[str, Any] = {"error": _error(end), "usage": usage, "seconds": end.seconds, "attempts": end.attempts}
     if produced and produced.interrupts:
         rest["interrupts"] = json.loads(produced.interrupts)
-    head = json.dumps({"id": end.item_id, "outcome": str(end.outcome)}, ensure_ascii=False)
-    tail = json.dumps(rest, ensure_ascii=False)
+    head = json_text({"id": end.item_id, "outcome": str(end.outcome)})
+    tail = json_text(rest)
     state = produced.state if produced else "null"
     return f'{head[:-1]}, "state": {state}, {tail[1:]}\n'.encode(errors="backslashreplace")
 

@@ -36,19 +36,46 @@ CONNECTED = """
 """
 
 RANDOM = """
-    import random, uuid
+    import random, ssl, uuid
     from typing import TypedDict
     from langgraph.graph import START, StateGraph
+    import numpy, torch
 
     random.seed(7)
+    numpy.random.seed(7)
+    torch.manual_seed(7)
 
     class State(TypedDict, total=False):
         outcome: str
 
     graph = StateGraph(State)
-    graph.add_node("draw", lambda _: {"outcome": f"{random.random()} {uuid.uuid4()} {uuid.uuid1()}"})
+    graph.add_node("draw", lambda _: {"outcome": " ".join(map(str, [
+        random.random(), uuid.uuid4(), uuid.uuid1(), ssl.RAND_bytes(8).hex(), numpy.random.random(), torch.rand(),
+    ]))})
     graph.add_edge(START, "draw")
 """
+
+STAND_INS = {
+    "numpy.py": """
+        import types
+        from random import Random
+
+        class ndarray: ...
+
+        _generator = Random(0)
+        random = types.SimpleNamespace(seed=_generator.seed, random=_generator.random)
+    """,
+    "torch.py": """
+        from random import Random, SystemRandom
+
+        _generator = Random(0)
+        manual_seed, rand = _generator.seed, _generator.random
+
+        def seed():
+            manual_seed(SystemRandom().getrandbits(64))
+    """,
+}
+"""Libraries that are too large to install for a test, as far as their generators go."""
 
 CHAIN = """
     import os
@@ -107,12 +134,14 @@ def test_a_connection_that_loading_leaves_open_is_no_items_to_share(sandbox: San
 
 def test_no_two_items_draw_the_same_numbers(sandbox: Sandbox) -> None:
     write(sandbox, "draws.py", RANDOM)
+    for name, source in STAND_INS.items():
+        write(sandbox, name, source)
     sandbox.write_items(*({"id": f"i{number}"} for number in range(4)))
 
     assert sandbox.run("--parallel", "2", graph="draws.py:graph").code == 0
 
     drawn = [outcome.split() for outcome in sandbox.outcomes().values()]
-    assert [len(set(each)) for each in zip(*drawn, strict=True)] == [4, 4, 4]
+    assert [len(set(each)) for each in zip(*drawn, strict=True)] == [4] * 6
 
 
 def test_graphs_of_one_repository_do_not_share_their_items_state(sandbox: Sandbox) -> None:

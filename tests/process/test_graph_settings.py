@@ -77,6 +77,35 @@ ASKING = """
     stopping = gate.compile(interrupt_before=["send"])
 """
 
+MADE = """
+    import contextlib
+    from dataclasses import dataclass
+    from langchain_core.language_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph_sdk.runtime import ServerRuntime
+
+    @dataclass
+    class Context:
+        tone: str = "plain"
+
+    @contextlib.asynccontextmanager
+    async def make(runtime: ServerRuntime[Context]):
+        running = runtime.execution_runtime
+        tone = running.context["tone"]
+        await running.store.aput(("tones",), tone, {"seen": True})
+
+        async def call(state):
+            [found] = await running.store.asearch(("tones",))
+            model = GenericFakeChatModel(messages=iter([AIMessage(f"stays {found.key}")]))
+            return {"messages": [chunk async for chunk in model.astream(state["messages"])][-1:]}
+
+        graph = StateGraph(MessagesState, context_schema=Context)
+        graph.add_node("call", call)
+        graph.add_edge(START, "call")
+        yield graph
+"""
+
 
 def states(done: Finished) -> dict[str, Any]:
     return {line["id"]: line["state"] for line in map(json.loads, done.lines)}
@@ -95,6 +124,23 @@ def test_configuration_context_environment_and_store_reach_the_nodes(sandbox: Sa
         {"model": "a", "limit": 7, "tone": "plain", "place": None, "stored": 1},
         {"model": "b", "limit": 7, "tone": "loud", "place": "here", "stored": 2},
     ]
+
+
+def test_a_factory_gets_the_runtime_and_streamed_tokens_are_counted_and_shown_on_request(sandbox: Sandbox) -> None:
+    write(sandbox, "made.py", MADE)
+    sandbox.write_items({"id": "a", "input": {"messages": ["hi"]}})
+    command = ["--context", '{"tone": "loud"}', "--output", "-"]
+
+    done = sandbox.run(*command, graph="made.py:make")
+    shown = sandbox.run(*command, "--show-tokens", "--fresh", graph="made.py:make")
+
+    for each in (done, shown):
+        assert each.code == 0, each
+        [line] = map(json.loads, each.lines)
+        assert line["state"]["messages"][-1]["content"] == "loud"
+        assert (line["usage"]["models"]["calls"], line["usage"]["models"]["chunks"]) == (1, 3)
+    assert "stays" not in done.stderr
+    assert "[a] stays loud" in shown.stderr
 
 
 def test_a_key_variable_is_kept_from_workers_and_named_or_passed_on(sandbox: Sandbox) -> None:
