@@ -12,6 +12,19 @@ RecordT = TypeVar("RecordT")
 Reader = Callable[[Any], Any]
 
 _decode_json = json.JSONDecoder().decode
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""Characters that JSON leaves as they are and `str.splitlines` takes for the end of a line."""
+
+
+def one_line_of_json(value: Any) -> str:
+    """One line for every reader. Text stays readable, whatever alphabet it is in."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which only an escape can say.
+        return json.dumps(value, allow_nan=False)
+    return text
 
 
 class Codec(Generic[RecordT]):

@@ -210,17 +210,17 @@ def _write(path: Path, content: bytes) -> None:
 def _result(run_id: str, item: str | None) -> int:
     import json
 
-    from agentos.engine.plain_json import json_text
     from agentos.errors import UsageError
     from agentos.records.results import RESULTS_NAME, read_results
     from agentos.text.suggestions import did_you_mean
+    from agentos.wire import one_line_of_json
 
     run_dir, item = _run_and_item(run_id, item)
     if not (run_dir / RESULTS_NAME).exists():
         raise UsageError(f"Run {run_dir.name} has no results: only `agentos run` keeps what its graph came to.")
     found = {result["id"]: result for result in read_results(run_dir)}
     if item is None:
-        say(*(json_text(result) for result in found.values()))
+        say(*(one_line_of_json(result) for result in found.values()))
     elif item in found:
         say(json.dumps(found[item], ensure_ascii=False, indent=2))
     else:

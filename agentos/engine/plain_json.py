@@ -14,24 +14,17 @@ from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
 
+from agentos.wire import one_line_of_json
+
 _MOST_LEVELS = 60
 _MOST_REPR_CHARACTERS = 1_000
-_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""Characters that JSON leaves as they are and `str.splitlines` takes for the end of a line."""
 KIND = "$type"
 """The key that marks a value which JSON has no word for."""
 
 
 def json_text(value: Any) -> str:
-    """One line. Text stays readable, whatever alphabet it is in."""
-    plain = to_plain(value)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair, which only an escape can say.
-        return json.dumps(plain, allow_nan=False)
-    return text
+    """One line, see `one_line_of_json`."""
+    return one_line_of_json(to_plain(value))
 
 
 def to_plain(value: Any, levels: int = _MOST_LEVELS) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentos.engine.plain_json import json_text
 from agentos.errors import UsageError
 from agentos.events import ItemEnded, ResultProduced, Stamped
 from agentos.files import write_whole
@@ -15,6 +14,7 @@ from agentos.outcomes import Cause
 from agentos.records.results import RESULTS_NAME, Span, earlier_spans, known_spans, users_spans
 from agentos.reporters.item_files import AppendFile
 from agentos.reporters.sink import Sink
+from agentos.wire import one_line_of_json
 
 
 class ResultsReporter:
@@ -131,8 +131,8 @@ def result_line(end: ResultProduced | ItemEnded) -> bytes:
     rest: dict[str, Any] = {"error": _error(end), "usage": usage, "seconds": end.seconds, "attempts": end.attempts}
     if produced and produced.interrupts:
         rest["interrupts"] = json.loads(produced.interrupts)
-    head = json_text({"id": end.item_id, "outcome": str(end.outcome)})
-    tail = json_text(rest)
+    head = one_line_of_json({"id": end.item_id, "outcome": str(end.outcome)})
+    tail = one_line_of_json(rest)
     state = produced.state if produced else "null"
     return f'{head[:-1]}, "state": {state}, {tail[1:]}\n'.encode(errors="backslashreplace")
 

@@ -339,6 +339,7 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
         "agentos.engine.shared_store",
         "agentos.engine.store_index",
         "agentos.engine.subgraph_nodes",
+        "agentos.engine.checkpoints.serializer",
         "agentos.engine.checkpoints.sqlite_saver",
     }
 

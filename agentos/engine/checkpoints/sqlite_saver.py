@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.constants import START
 
 from agentos.engine.checkpoints.protocol import Standing
+from agentos.engine.checkpoints.serializer import ItemSerializer
 from agentos.engine.checkpoints.sqlite import unwritable_is_a_fault
 
 if TYPE_CHECKING:
     from agentos.engine.checkpoints.sqlite import SqliteCheckpoint
-
-
-class _MaskingSerializer(JsonPlusSerializer):
-    """LangGraph's own, but for keys that a node has put into its state. Masks keep lengths: it can still be read."""
-
-    def __init__(self, redact: Callable[[bytes], bytes]) -> None:
-        super().__init__()
-        self._redact = redact
-
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        kind, data = super().dumps_typed(obj)
-        return kind, self._redact(data)
 
 
 class ItemSaver(SqliteSaver):
@@ -39,7 +27,7 @@ class ItemSaver(SqliteSaver):
     """
 
     def __init__(self, item: SqliteCheckpoint) -> None:
-        super().__init__(item.connection, serde=_MaskingSerializer(lambda data: item.redactor.redact(data)))
+        super().__init__(item.connection, serde=ItemSerializer(lambda data: item.redactor.redact(data)))
         self._item = item
         self.running: dict[str, str] = {}
         """Nodes of the step under way, by task id."""

@@ -1,0 +1,134 @@
+"""A value that goes into a checkpoint comes out of it as it was, or is not saved."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, ToolMessage
+from pydantic import BaseModel, Field, PrivateAttr, RootModel, field_validator
+
+from agentos.engine.checkpoints.serializer import ItemSerializer
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Address(BaseModel):
+    city: str = "x"
+
+
+class Precise(Address):
+    street: str = "y"
+
+
+class Holder(BaseModel):
+    address: Address
+    anything: Any = None
+    hidden: int = Field(default=1, exclude=True)
+    _private: int = PrivateAttr(default=0)
+
+    class Inner(BaseModel):
+        number: int = 1
+
+
+class Numbers(RootModel[list[int]]):
+    """A model without fields."""
+
+
+class Growing(BaseModel):
+    text: str
+
+    @field_validator("text")
+    @classmethod
+    def grow(cls, text: str) -> str:
+        return f"{text}!"
+
+
+@dataclass
+class Held:
+    number: int
+    more: list[Any] = field(default_factory=list)
+
+
+class Plain:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plain) and other.number == self.number
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+ITS_OWN = [
+    {"a": [1, 2.5, None, True, "é"], 1: b"x"},
+    [AIMessage("hi", tool_calls=[{"name": "f", "args": {"x": [1]}, "id": "c"}]), Document("text", metadata={"p": 1})],
+    {"when": datetime(2026, 1, 2, tzinfo=UTC), "colour": Colour.RED, "held": Held(1, [Held(2)]), "set": {1, 2}},
+    Address(city="z"),
+]
+PICKLED = [
+    {"pair": (1, 2)},
+    [(1, [2])],
+    Counter("aab"),
+    defaultdict(list, {"a": [1]}),
+    OrderedDict(a=1),
+    deque([1], maxlen=2),
+    bytearray(b"x"),
+    1 << 70,
+    Numbers([1, 2]),
+    Holder.Inner(number=2),
+    Holder(address=Precise(city="a", street="b")),
+    Holder(address=Address(), anything=Precise()),
+    Holder(address=Address(), hidden=7),
+    Growing(text="a"),
+    Held(1, [(1, 2)]),
+    ToolMessage("seen", tool_call_id="c", artifact={"rows": [(1, 2)]}),
+    Plain(3),
+    {("a", 1): "keys"},
+]
+
+
+def same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other and repr(one) == repr(other)
+
+
+@pytest.mark.parametrize("value", ITS_OWN, ids=repr)
+def test_what_langgraph_gives_back_is_saved_in_its_own_format(value: Any) -> None:
+    serializer = ItemSerializer(lambda data: data)
+    kind, data = serializer.dumps_typed(value)
+    assert kind == "msgpack"
+    assert same(serializer.loads_typed((kind, data)), value)
+
+
+@pytest.mark.parametrize("value", PICKLED, ids=lambda value: f"{type(value).__name__} {value!r:.30}")
+def test_what_langgraph_would_change_comes_back_as_it_was(value: Any) -> None:
+    serializer = ItemSerializer(lambda data: data)
+    saved = serializer.dumps_typed({"channel_values": {"key": value}, "versions_seen": defaultdict(dict)})
+    back = serializer.loads_typed(saved)["channel_values"]["key"]
+    assert back.number == value.number if isinstance(value, Plain) else same(back, value)
+
+
+def test_a_private_attribute_comes_back() -> None:
+    serializer, value = ItemSerializer(lambda data: data), Holder(address=Address())
+    value._private = 5
+    assert serializer.loads_typed(serializer.dumps_typed(value))._private == 5
+
+
+def test_a_key_is_masked_whichever_way_it_is_saved() -> None:
+    serializer = ItemSerializer(lambda data: data.replace(b"sk-secret", b"*" * 9))
+    for value in ({"k": "a sk-secret b"}, {"k": ("a sk-secret b",)}):
+        text = serializer.loads_typed(serializer.dumps_typed(value))["k"]
+        assert "a ********* b" in (text if isinstance(text, str) else text[0])
+
+
+def test_what_nothing_can_save_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        ItemSerializer(lambda data: data).dumps_typed({"lock": threading.Lock()})
