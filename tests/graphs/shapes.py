@@ -15,7 +15,9 @@ import signal
 import sqlite3
 import time
 import warnings
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -600,6 +602,43 @@ def reply_to_list(messages: list[AnyMessage]) -> AnyMessage:
 message_list = chain(Annotated[list[AnyMessage], add_messages], reply_to_list).compile()
 
 
+# Values that LangGraph's own format would change: a node after a resume must not notice.
+class Place(BaseModel):
+    city: str
+
+    class Door(BaseModel):
+        number: int = 1
+
+
+class ExactPlace(Place):
+    street: str = "High Street"
+
+
+class Trip(BaseModel):
+    to: Place
+
+
+class Luggage(TypedDict, total=False):
+    topic: str
+    bag: dict[str, Any]
+    seen: list[str]
+
+
+def pack(state: Luggage) -> Luggage:
+    step()
+    counted = Counter(state["topic"])
+    trip = Trip(to=ExactPlace(city=state["topic"]))
+    return {"bag": {"pair": (1, 2), "counted": counted, "door": Place.Door(number=2), "trip": trip}}
+
+
+def unpack(state: Luggage) -> Luggage:
+    step()
+    return {"seen": [f"{name}: {value!r}" for name, value in sorted(state["bag"].items())]}
+
+
+odd_values = chain(Luggage, pack, unpack).compile()
+
+
 class Asked(TypedDict):
     topic: str
 
@@ -694,6 +733,16 @@ def stream_progress(state: Work) -> Work:
 
 
 streaming = chain(Work, stream_progress, outline).compile()
+
+
+def stream_from_threads(state: Work) -> Work:
+    step()
+    write = get_stream_writer()
+    with ThreadPoolExecutor(2) as threads:
+        return {"parts": list(threads.map(lambda n: write({"part": n}) or f"part {n}", range(3)))}
+
+
+streaming_threads = chain(Work, stream_from_threads, outline).compile()
 _runnables = StateGraph(Work)
 _both = RunnableParallel(draft=RunnableLambda(lambda s: (step(), s["topic"].title())[1]), score=lambda s: 7)
 _runnables.add_node("both", _both)
@@ -772,6 +821,7 @@ SHAPES: dict[str, Callable[[int], Any]] = {
             "subgraph", "nested_subgraphs", "subgraph_in_node", "parallel_interviews", "plan_and_execute",
             "tree_search", "own_store", "asks_for_store", "pydantic_state", "dataclass_state", "private_state",
             "context_defaults", "configured", "retrying", "cached", "async_nodes", "streaming", "runnables",
+            "streaming_threads", "odd_values",
             "make_graph", "make_configured", "make_async", "make_connected", "make_held", "asks_a_person",
         ],
         topics,
