@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import shlex
@@ -55,10 +56,27 @@ _SETTINGS: Final = (
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
+    "diff.ignoreSubmodules=dirty",
     "rerere.enabled=false",
     "advice.detachedHead=false",
     "advice.addEmbeddedRepo=false",
 )
+
+# Where a worktree holds what nobody has read: nothing of it chooses a program, an address or a name to log in with.
+_UNTRUSTED_SETTINGS: Final = (
+    "protocol.allow=never",
+    "core.sshCommand=false",
+    "core.askPass=false",
+    "credential.helper=",
+)
+# Programs that attributes choose by name, and what makes each of them do nothing: no filter, and a merge that stops.
+_DRIVER_SETTINGS: Final = {
+    "filter": ("clean=", "smudge=", "process=", "required=false"),
+    "merge": ("driver=false",),
+}
+_DRIVER: Final = re.compile(r"(?P<kind>filter|merge)\.(?P<name>.+)\.(clean|smudge|process|driver)")
+_ATTRIBUTES_FROM_A_COMMIT: Final = (2, 41)
+"""The first git that takes attributes from a commit, whatever files say in the worktree."""
 
 _LOCK_PATTERNS: Final = (
     re.compile(r"Unable to create '(?P<path>.+?\.lock)': File exists"),
@@ -107,6 +125,10 @@ class Git:
     timeout_seconds: float = 120.0
     lock_patience_seconds: float = 20.0
     extra_env: Mapping[str, str] = field(default_factory=dict)
+    is_untrusted: bool = False
+    """Whether code that nobody has read may have written files here: then no program runs that they could choose."""
+    attributes_from: str = ""
+    """The commit whose attributes count in an untrusted worktree, where this git can do that."""
 
     def run(
         self,
@@ -156,6 +178,8 @@ class Git:
         self, arguments: tuple[str, ...], stdin: str, network: bool, env: Mapping[str, str], timeout_seconds: float
     ) -> GitResult:
         given = {**git_environment(environment(), network=network), OWNER_VARIABLE: str(self.cwd)}
+        if self.attributes_from and _version() >= _ATTRIBUTES_FROM_A_COMMIT:
+            given["GIT_ATTR_SOURCE"] = self.attributes_from
         try:
             result = run_child(
                 self._argv(arguments),
@@ -182,12 +206,16 @@ class Git:
         return GitResult(result.exit_code, stdout, result.stderr.text())
 
     def _argv(self, arguments: tuple[str, ...]) -> list[str]:
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        chosen = (*_SETTINGS, *(self._untrusted_settings() if self.is_untrusted else ()))
+        settings = [word for setting in chosen for word in ("-c", setting)]
         place = [f"--git-dir={self.git_dir}", f"--work-tree={self.cwd}"] if self.git_dir else []
         program = shutil.which("git")
         if program is None:
             raise GitMissingError("git is not installed or not on PATH: install git 2.38 or newer")
         return [program, "--no-pager", *settings, *place, *arguments]
+
+    def _untrusted_settings(self) -> tuple[str, ...]:
+        return (*_UNTRUSTED_SETTINGS, *_driver_settings(self.git_dir or self.cwd))
 
     def _words(self, arguments: tuple[str, ...]) -> str:
         return _joined_lines(shlex.join(["git", *arguments]))[:200]
@@ -195,6 +223,25 @@ class Git:
     def _remove_if_stale(self, lock_path: Path) -> bool:
         is_ours = any(lock_path == owned or owned in lock_path.parents for owned in self.owned_locks)
         return is_ours and remove_stale_lock(lock_path, owner=str(self.cwd), now=time.time())
+
+
+@functools.cache
+def _driver_settings(git_dir: Path) -> tuple[str, ...]:
+    """What turns off every program that attributes could choose. Which there are, the user's configuration says.
+
+    Asked once per process: code in a sandbox cannot write configuration.
+    """
+    listing = Git(git_dir.parent if git_dir.name == ".git" else git_dir).run("config", "--list", "--name-only", "-z")
+    found = {
+        (match["kind"], match["name"]) for name in listing.stdout.split("\0") if (match := _DRIVER.fullmatch(name))
+    }
+    return tuple(f"{kind}.{name}.{setting}" for kind, name in sorted(found) for setting in _DRIVER_SETTINGS[kind])
+
+
+@functools.cache
+def _version() -> tuple[int, int]:
+    said = re.search(r"(\d+)\.(\d+)", Git(Path("/")).text("version"))
+    return (int(said[1]), int(said[2])) if said else (0, 0)
 
 
 def git_environment(environment: Mapping[str, str], *, network: bool) -> dict[str, str]:

@@ -9,6 +9,8 @@ from agentos.git.command import Git
 from agentos.git.worktrees import Worktree
 
 _GITLINK_MODE: Final = "160000"
+NO_PROGRAMS: Final = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+"""Of `git diff` in a worktree: neither a program that compares, nor a look into repositories inside of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def commit_all(worktree: Worktree, message: str, author: Author) -> str | None:
     git.run("add", "--all")
     if new_links := _new_gitlinks(git):
         git.run("update-index", "--force-remove", "-z", "--stdin", stdin="\0".join(new_links))
-    if git.says_yes("diff", "--cached", "--quiet", "--exit-code"):
+    if git.says_yes("diff", *NO_PROGRAMS, "--cached", "--quiet", "--exit-code"):
         return None
     git.run(
         *("commit", "--no-verify", "--no-gpg-sign", "--quiet", "--cleanup=whitespace", "--file=-"),
@@ -47,7 +49,9 @@ def commit_all(worktree: Worktree, message: str, author: Author) -> str | None:
 
 
 def _new_gitlinks(git: Git) -> list[str]:
-    listing = git.run("diff", "--cached", "--raw", "--no-renames", "--diff-filter=AT", "-z").stdout.split("\0")
+    listing = git.run(
+        "diff", *NO_PROGRAMS, "--cached", "--raw", "--no-renames", "--diff-filter=AT", "-z"
+    ).stdout.split("\0")
     return [
         path for header, path in zip(listing[::2], listing[1::2], strict=False) if header.split()[1] == _GITLINK_MODE
     ]
@@ -88,7 +92,9 @@ def squash(worktree: Worktree, base: str, message: str, author: Author) -> str:
 
 def changed_files(worktree: Worktree, since: str) -> tuple[str, ...]:
     """Files the worktree's commits changed since `since`, deleted ones included."""
-    names = worktree.git().run("diff", "--name-only", "--no-renames", "-z", f"{since}...HEAD", "--").stdout
+    names = (
+        worktree.git().run("diff", *NO_PROGRAMS, "--name-only", "--no-renames", "-z", f"{since}...HEAD", "--").stdout
+    )
     return tuple(name for name in names.split("\0") if name)
 
 

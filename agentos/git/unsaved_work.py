@@ -59,8 +59,19 @@ def find_unsaved_work(repository: Git, worktree: Git, branch: str | None, into: 
 
 
 def _uncommitted(worktree: Git) -> tuple[str, ...]:
-    listing = worktree.run("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames").stdout
-    return tuple(entry[3:] for entry in listing.split("\0") if entry)
+    # Asking a repository inside of this one would run what its own configuration says.
+    look = ("--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
+    listing = worktree.run("status", "--porcelain", "-z", *look).stdout
+    changed = [entry[3:] for entry in listing.split("\0") if entry]
+    return tuple(dict.fromkeys([*changed, *_filled_submodules(worktree)]))
+
+
+def _filled_submodules(worktree: Git) -> list[str]:
+    """Worktrees come with empty ones: whatever is there, somebody put there."""
+    entries = worktree.run("ls-files", "--stage", "-z").stdout.split("\0")
+    paths = [entry.partition("\t")[2] for entry in entries if entry.startswith("160000")]
+    folders = [(path, worktree.cwd / path) for path in paths]
+    return [path for path, folder in folders if folder.is_dir() and any(folder.iterdir())]
 
 
 def _unmerged(repository: Git, tip: str, into: str) -> int:

@@ -69,7 +69,14 @@ class Worktree:
         owned = [self.git_dir]
         if self.branch is not None:
             owned.append(self.git_dir.parent.parent / "refs" / "heads" / f"{self.branch}.lock")
-        return Git(self.path, git_dir=self.git_dir, owned_locks=tuple(owned))
+        origin = read_origin(self)
+        return Git(
+            self.path,
+            git_dir=self.git_dir,
+            owned_locks=tuple(owned),
+            is_untrusted=True,
+            attributes_from=origin.commit if origin else "",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +313,9 @@ class Repository:
             raise UsageError(f"{base!r} names no commit in {self.project_dir}: commit something or name another base")
         self._make_worktrees_dir()
         where = [str(path), branch] if tip else ["--no-track", "-b", branch, str(path), commit]
-        git = replace(self.git, owned_locks=(self.common_dir / "refs" / "heads" / f"{branch}.lock",))
+        owned = (self.common_dir / "refs" / "heads" / f"{branch}.lock",)
+        # Untrusted from the start: files that a filter wrote would look changed to a git that runs none.
+        git = replace(self.git, owned_locks=owned, is_untrusted=True)
         git.run("worktree", "add", *where, env={OWNER_VARIABLE: str(path)}, timeout_seconds=600)
         git_dir = _git_dirs(self.common_dir).get(path)
         if git_dir is None:

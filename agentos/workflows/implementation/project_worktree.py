@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import UsageError
-from agentos.git.commits import changed_files, commit_all, submodule_paths
+from agentos.git.commits import NO_PROGRAMS, changed_files, commit_all, submodule_paths
 from agentos.git.worktrees import Worktree
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.apply import apply_operations, read_confined
@@ -96,7 +96,7 @@ class ProjectWorktree:
         """Lines of a file that the branch added or changed since `since`, by number."""
         inside = f":(top,literal){self.folder}/{path}" if self.folder else f":(top,literal){path}"
         shown = self.worktree.git().run(
-            "diff", "--unified=0", "--no-renames", "--no-ext-diff", "--no-color", f"{since}...HEAD", "--", inside
+            "diff", *NO_PROGRAMS, "--unified=0", "--no-renames", "--no-color", f"{since}...HEAD", "--", inside
         )
         hunks = _HUNK.finditer(shown.stdout)
         return frozenset(

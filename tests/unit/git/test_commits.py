@@ -145,3 +145,63 @@ def test_unrelated_history_is_a_problem_and_an_unknown_base_a_usage_error(
     assert "unrelated" in str(check.problem)
     with pytest.raises(UsageError, match="names no commit"):
         check_merges(repository, "nope", [])
+
+
+def test_no_program_that_files_in_the_worktree_choose_is_run(
+    repository: Repository, project: Path, git: GitCommand
+) -> None:
+    """The user has filters, comparisons and merge programs; what a model wrote would like to use them."""
+    marker = project.parent / "ran"
+    for name in (
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "diff.evil.textconv",
+        "diff.evil.command",
+        "diff.external",
+    ):
+        git(project, "config", name, f"touch {marker}; cat")
+    git(project, "config", "filter.evil.required", "true")
+    git(project, "config", "filter.worse.process", f"touch {marker}")
+    git(project, "config", "core.fsmonitor", f"touch {marker}")
+    worktree = repository.create("one").worktree
+    attributes = "*.py filter=evil diff=evil\n*.txt filter=worse\n"
+    for name, text in {".gitattributes": attributes, "a.py": "x = 1\n", "b.txt": "words\n"}.items():
+        (worktree.path / name).write_text(text)
+
+    commit = commit_all(worktree, "What a model wrote", AUTHOR)
+    write(worktree, a="x = 2\n")
+    commit_all(worktree, "And changed", AUTHOR)
+    assert changed_files(worktree, str(commit)) == ("a.py",)
+    discard_changes(worktree)
+    restore(worktree, str(commit), "Back", AUTHOR)
+    repository.unsaved_work("one", worktree)
+
+    assert not marker.exists()
+    assert git(project, "show", "--no-ext-diff", "--no-textconv", "agentos/one:a.py") == "x = 1"
+
+
+def test_a_repository_inside_the_worktree_is_not_asked_what_to_run(
+    repository: Repository, project: Path, git: GitCommand
+) -> None:
+    marker = project.parent / "ran"
+    worktree = repository.create("one").worktree
+    git(worktree.path, "update-index", "--add", "--cacheinfo", f"160000,{worktree.head},sub")
+    git(worktree.path, "commit", "--quiet", "-m", "A submodule")
+    inner = worktree.path / "sub"
+    inner.mkdir(exist_ok=True)
+    git(inner, "init", "--quiet")
+    (inner / "file.py").write_text("x = 1\n")
+    git(inner, "add", ".")
+    git(inner, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "--quiet", "-m", "Inside")
+    git(inner, "config", "core.fsmonitor", f"touch {marker}")
+    git(inner, "config", "filter.evil.clean", f"touch {marker}; cat")
+    (inner / ".gitattributes").write_text("* filter=evil\n")
+    (inner / "file.py").write_text("x = 2\n")
+    marker.unlink(missing_ok=True)
+
+    unsaved = repository.unsaved_work("one", worktree)
+    commit_all(worktree, "More", AUTHOR)
+
+    assert not marker.exists()
+    assert unsaved is not None
+    assert "sub" in unsaved.uncommitted
