@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.environment import environment
+from agentos.files import write_whole
 from agentos.keys.leases import Lease
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.structured import OutputSchema
@@ -32,12 +33,18 @@ _CALL_MARK = "AGENTOS_CLI_CALL"
 """Marks every process of one call, so that cancelling finds those that left the group too."""
 
 _PASSED_ON = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"),
-    *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR"),
+    *("PATH", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
 """What a CLI may see of our environment: a list of what is needed cannot let a key through by accident."""
+
+_ANSWERS_ONLY = (
+    *("--tools", "", "--strict-mcp-config", "--setting-sources", "", "--disable-slash-commands"),
+    "--no-session-persistence",
+)
+"""A model that is asked something answers: no tool, no server, no hook and no setting of the user's takes part."""
+_LOGIN_FILE = ".credentials.json"
 
 _LONGEST_ARGUMENT = 100_000
 """The kernel refuses an argument of 128 KiB."""
@@ -50,13 +57,15 @@ def send_to_cli(
     lease: Lease,
     cancellation: Cancellation,
 ) -> Attempted:
-    """Ask the CLI once. It runs in an empty directory of its own, and nothing of it outlives the call."""
-    with tempfile.TemporaryDirectory(prefix="agentos-cli-") as empty_dir, _killing_when(cancellation) as mark:
+    """Ask the CLI once. Its home and its folder are empty and its own, and nothing of it outlives the call."""
+    ours = environment()
+    login_path = None if lease.secret else _login_path(ours)
+    with _own_home(login_path) as home, _killing_when(cancellation) as mark:
         try:
             result = run_child(
                 _command(request, schema),
-                cwd=Path(empty_dir),
-                env=_environment(environment(), lease.secret, mark),
+                cwd=home / "work",
+                env=_environment(ours, lease.secret, mark) | {"HOME": str(home)},
                 timeout_seconds=request.timeout_seconds,
                 stdin=_stdin(request, messages).encode(),
                 limit_bytes=32_000_000,
@@ -65,6 +74,38 @@ def send_to_cli(
             return Attempted(evidence=RequestFailed(reason=f"cannot start {request.model.program}: {error.strerror}"))
     cancellation.check()
     return _attempted(request, result)
+
+
+def _login_path(ours: Mapping[str, str]) -> Path:
+    """Where the CLI keeps its login."""
+    folder = ours.get("CLAUDE_CONFIG_DIR") or str(Path(ours.get("HOME", ""), ".claude"))
+    return Path(folder, _LOGIN_FILE)
+
+
+@contextmanager
+def _own_home(login_path: Path | None) -> Iterator[Path]:
+    """A home with nothing in it but the login. One that the CLI renews goes back to where it came from."""
+    with tempfile.TemporaryDirectory(prefix="agentos-cli-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        copy_path = home / ".claude" / _LOGIN_FILE
+        for needed in (home / "work", copy_path.parent):
+            needed.mkdir()
+        before = _read(login_path)
+        if before:
+            write_whole(copy_path, before, mode=0o600)
+        try:
+            yield home
+        finally:
+            after = _read(copy_path)
+            if login_path and after and after != before and _read(login_path) == before:
+                write_whole(login_path, after, mode=0o600)
+
+
+def _read(path: Path | None) -> bytes:
+    try:
+        return path.read_bytes() if path else b""
+    except OSError:
+        return b""
 
 
 @contextmanager
@@ -89,7 +130,7 @@ def _killing_when(cancellation: Cancellation) -> Iterator[str]:
 
 
 def _command(request: Request, schema: OutputSchema | None) -> list[str]:
-    command = [request.model.program, "-p", "--output-format", "json"]
+    command = [request.model.program, "-p", "--output-format", "json", *_ANSWERS_ONLY]
     model = request.model.model.partition(":")[2]
     if model:
         command += ["--model", model]

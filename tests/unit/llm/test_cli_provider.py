@@ -136,8 +136,9 @@ def test_the_prompt_goes_in_by_stdin_and_the_result_comes_out(claude: Claude, br
     (call,) = claude.calls()
     assert call["stdin"] == "Say hello"
     assert call["argv"] == [
-        *("-p", "--output-format", "json", "--model", "opus"),
-        *("--append-system-prompt", "Be brief."),
+        *("-p", "--output-format", "json"),
+        *("--tools", "", "--strict-mcp-config", "--setting-sources", "", "--disable-slash-commands"),
+        *("--no-session-persistence", "--model", "opus", "--append-system-prompt", "Be brief."),
     ]
     assert broker.evidence == [Succeeded(usage=reply.usage)]
 
@@ -152,6 +153,40 @@ def test_the_child_sees_no_secret_but_the_leased_one(claude: Claude, broker: Rec
     assert "ANTHROPIC_API_KEY" not in without_key["env"]
     assert with_key["env"]["ANTHROPIC_API_KEY"] == "leased-secret"
     assert not Path(with_key["cwd"]).exists()
+
+
+def test_the_child_has_a_home_of_its_own_with_the_login_and_a_renewed_login_comes_back(
+    claude: Claude, broker: RecordingBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = tmp_path / "user/.claude/.credentials.json"
+    login.parent.mkdir(parents=True)
+    login.write_text("login")
+    (login.parent / "settings.json").write_text('{"permissions": {"allow": ["Bash"]}}')
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(login.parent))
+    program = claude.directory / "bin/claude"
+    program.write_text(program.read_text().replace("seen = ", "renew()\nseen = ", 1).replace("here = ", RENEW, 1))
+    claude.answers(failure(401), success())
+
+    llm.generate("hi", model="cli:claude")
+
+    with_login, with_key = claude.calls()
+    assert with_login["env"]["FOUND"] == "login in ['.credentials.json']"
+    assert with_key["env"]["FOUND"] == "nothing in []"
+    assert {"CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME"}.isdisjoint(with_login["env"])
+    assert login.read_text() == "renewed"
+    assert sorted(path.name for path in login.parent.iterdir()) == [".credentials.json", "settings.json"]
+
+
+RENEW = """
+def renew():
+    folder = os.path.expanduser("~/.claude")
+    path = os.path.join(folder, ".credentials.json")
+    found = open(path).read() if os.path.exists(path) else "nothing"
+    os.environ["FOUND"] = f"{found} in {os.listdir(folder)}"
+    if found == "login":
+        open(path, "w").write("renewed")
+here = """
 
 
 def test_structured_output_is_validated(claude: Claude, broker: RecordingBroker) -> None:
