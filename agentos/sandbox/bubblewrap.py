@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentos.sandbox.view import View
+from agentos.sandbox.view import PROC_OF_THE_MACHINE, View
 
 
 def bubblewrap_arguments(view: View, *, allow_network: bool) -> list[str]:
@@ -15,6 +15,7 @@ def bubblewrap_arguments(view: View, *, allow_network: bool) -> list[str]:
         *(() if allow_network else ("--unshare-net",)),
         *("--proc", "/proc", "--dev", "/dev"),
         *_mounts(view),
+        *(word for name in PROC_OF_THE_MACHINE for word in ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")),
         *("--remount-ro", "/"),
     ]
 

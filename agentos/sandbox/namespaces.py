@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from agentos.sandbox import kernel
-from agentos.sandbox.view import View
+from agentos.sandbox.view import PROC_OF_THE_MACHINE, View
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _DESCRIPTORS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
-# Root without a capability still owns these files.
-_PROC_OF_THE_MACHINE: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
 _FIRST_WITH_OWN_PID_LIMIT: Final = (6, 14)
 _LOWEST_PID_LIMIT: Final = 400
 _SIOCSIFFLAGS: Final = 0x8914
@@ -100,7 +98,7 @@ def _make_proc(most_processes: int) -> None:
     Path("/proc").mkdir()
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     _limit_processes(most_processes)
-    for name in _PROC_OF_THE_MACHINE:
+    for name in PROC_OF_THE_MACHINE:
         path = f"/proc/{name}"
         if Path(path).exists():
             kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)

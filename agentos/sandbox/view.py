@@ -34,6 +34,8 @@ _ETC: Final = (
     ),
     *("python3", "java", "maven", "perl", "php", "R", "ImageMagick-6", "ImageMagick-7"),
 )
+PROC_OF_THE_MACHINE: Final = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
+"""What root may write in /proc without any capability: shown, and not to be written."""
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")
 _TOOL_FOLDERS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("JAVA_HOME", "GOROOT", "GOMODCACHE", "RUSTUP_HOME", "NODE_PATH"), ("",)),

@@ -31,7 +31,7 @@ class Expected:
     says: tuple[str, ...] = ()
     never_says: tuple[str, ...] = ()
     escapes: tuple[str, ...] = ()
-    ended_by: str = ""
+    leaves_nothing: str = ""
     strengths: tuple[str, ...] = ()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from attacks import Attack, load
+from harness import eventually
 from world import World
 
 from agentos.sandbox.isolation import Isolation
@@ -53,13 +55,34 @@ def test_hostile_code_is_contained(
         monkeypatch.setenv(name, world.environment[name])
     worktree = world.root / "worktrees" / probe.name
     worktree.mkdir(parents=True, exist_ok=True)
+    git_link = worktree / ".git"
+    git_link.write_text(f"gitdir: {world.project}/.git/worktrees/{probe.name}\n")
+    before = git_link.read_text()
     code = textwrap.dedent(world.filled(probe.code)) + _AROUND_A_PROBE
 
     result = Sandbox(worktree, strength).run([sys.executable, "-c", code], timeout_seconds=60)
 
     wanted = "escaped:" if strength.value in probe.expect.escapes else "contained:"
     assert f"\n{result.output}".rpartition("\n" + wanted)[1], result.output
+    assert git_link.read_text() == before
+    if probe.expect.leaves_nothing:
+        wait_for_no_process(world.filled(probe.expect.leaves_nothing))
     world.assert_untouched()
+
+
+def wait_for_no_process(word: str) -> None:
+    """Until no process on the machine has this word in its command line."""
+
+    def left() -> list[str]:
+        return [line for line in command_lines() if word in line.split("\0")]
+
+    eventually(lambda: not left(), f"no process with {word}", 20)
+
+
+def command_lines() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_text(errors="replace")
 
 
 def own_world(root: Path, attacks: list[Attack], strength: Isolation) -> None:
