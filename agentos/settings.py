@@ -93,6 +93,13 @@ class Implementation:
     test_timeout_seconds: int = 600
     sandbox: str = "strongest"
     """Where tests run: the strongest sandbox that the machine has, or the one named."""
+    readable: tuple[str, ...] = ()
+    """What code in the sandbox may read beside the project and installed programs."""
+    memory_mb: int = 4096
+    processes: int = 1024
+    open_files: int = 4096
+    file_mb: int = 1024
+    disk_mb: int = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +152,7 @@ _BETWEEN_PROCESSES = frozenset(
     f"AGENTOS_{name}"
     for name in (
         *("SETTINGS", "ITEM_ID", "RUN_ID", "WORKFLOW_DB", "LEASED_VARIABLES", "ALLOW_UNAPPROVED", "FILE_ISSUES"),
-        "REMOVED_VARIABLES",
+        *("REMOVED_VARIABLES", "ALLOW_UNSANDBOXED"),
         *("SANDBOX", "GIT_WORKTREE", "CLI_CALL", "JUNIT_XML", "HINT_PROJECT", "HINT_PREFIX"),
     )
 )

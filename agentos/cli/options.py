@@ -322,7 +322,12 @@ def add_standing_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_branch_options(parser: argparse.ArgumentParser) -> None:
-    """What becomes of the branches, and whether they may get in each other's way."""
+    """Where code runs, what becomes of the branches, and whether they may get in each other's way."""
+    parser.add_argument(
+        "--allow-unsandboxed",
+        action="store_true",
+        help="run model-written code with your rights where the machine has no sandbox for it",
+    )
     parser.add_argument(
         "--commits",
         dest="implementation.commits",

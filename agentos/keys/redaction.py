@@ -3,7 +3,7 @@ r"""Keeps secrets out of everything that is written: finds them by exact value, 
 A secret's *forms* are its own text and what common encoders make of it. They are looked for in the text without its
 *breaks*, which are line breaks and other control characters, so that wrapped base64 or a narrow terminal hide
 nothing. Every character of a form becomes `*` and breaks stay, so lengths, lines and the framing around the text stay
-as they were.
+as they were. Keys that nobody told us are found by their shape.
 """
 
 from __future__ import annotations
@@ -183,6 +183,37 @@ class StreamRedactor:
         self._shown = len(self._tail)
         self._covered = 0
         return out
+
+
+_KEY_SHAPES = re.compile(
+    "|".join(
+        (
+            # A block runs to its end, or as far as it looks like one: output may be cut anywhere.
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----"
+            r"(?:(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt]){0,20000}?-----END [A-Z0-9 ]{0,50}-----"
+            r"|(?:[A-Za-z0-9+/=\s]|\\[nrt]){0,20000})",
+            r"\bsk-[A-Za-z0-9_-]{20,}",  # OpenAI, Anthropic and many that followed
+            r"\b(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",  # AWS
+            r"(?i:aws.{0,20}secret.{0,20}[\s\"'=:]{1,5})[A-Za-z0-9/+]{40}\b",
+            r"\b(?:gh[opusr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,})",
+            r"\b(?:AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,})",  # Google
+            r"\b(?:xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,})",  # Slack
+            r"\bhooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
+            r"\b(?:[rs]k_(?:live|test)_|whsec_)[A-Za-z0-9]{16,}",  # Stripe
+            r"\b(?:hf_|gsk_|xai-|npm_|dop_v1_)[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{50,}",
+            r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+            r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",  # signed tokens, JWT
+            r"(?<=://)[^/\s:@\"'<>]{1,200}:[^/\s@\"'<>]{3,200}(?=@)",
+            r"(?i:\bbearer\s{1,3})[A-Za-z0-9._~+/-]{20,}",
+        )
+    )
+)
+"""How keys look that common services give out. A key that looks like nothing is found by its value alone."""
+
+
+def redact_shapes(text: str) -> str:
+    """Mask everything that looks like a key, whoever it belongs to. Lengths and lines stay as they are."""
+    return _KEY_SHAPES.sub(lambda found: _TEXT_CHARACTER.sub("*", found[0]), text)
 
 
 def redact_record(value: Any, redactor: Redactor) -> Any:

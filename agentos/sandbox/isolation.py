@@ -7,6 +7,8 @@ from typing import Final
 
 STRONGEST: Final = "strongest"
 """The setting's default."""
+ALLOW_NONE: Final = "--allow-unsandboxed"
+"""The option of commands that run code."""
 RISK: Final = (
     "Code that nobody has read would run with your rights: it could read your keys and files, change any of them "
     "and use the network"

@@ -12,8 +12,8 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +21,11 @@ import agentos
 from agentos.environment import environment
 from agentos.errors import AgentosError, UsageError
 from agentos.files import write_whole
+from agentos.keys.redaction import redact_shapes
 from agentos.paths import home_dir
 from agentos.processes.children import ChildResult, kill_with_variable, run_child
 from agentos.sandbox import kernel, landlock
-from agentos.sandbox.isolation import STRONGEST, Isolation
+from agentos.sandbox.isolation import ALLOW_NONE, RISK, STRONGEST, Isolation
 from agentos.sandbox.limits import DEFAULT_LIMITS, EndedBy, Limits
 from agentos.sandbox.supervisor import Spec, Verdict, read_verdict
 from agentos.sandbox.view import make_view
@@ -65,11 +66,13 @@ class SandboxResult:
     output: str
     """Standard output and error together; the middle is left out when there is too much, and a line says so.
 
-    What the sandbox itself has to say, such as the limit that ended the command, is at the end."""
+    Keys in it are masked."""
     seconds: float
     isolation: Isolation
     ended_by: EndedBy | None = None
     """The limit that ended it."""
+    note: str = ""
+    """What the sandbox itself has to say; it is the end of the output too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,8 @@ class Sandbox:
     repository_path: Path | None = None
     """The whole worktree, when the project is a folder of it: shown, and not to be written to."""
     limits: Limits = DEFAULT_LIMITS
+    mask: Callable[[str], str] = redact_shapes
+    """Hides keys in what a command says, before anybody else sees it."""
 
     def run(
         self,
@@ -124,7 +129,8 @@ class Sandbox:
                         # Whoever outlived a killed supervisor is known by this mark alone.
                         kill_with_variable(_MARK, mark)
                 verdict = read_verdict(verdict_file.read().decode(errors="replace"))
-        return _result(ended, verdict, isolation, self.limits, git_link)
+        result = _result(ended, verdict, isolation, self.limits, git_link)
+        return replace(result, output=self.mask(result.output))
 
     def _spec(
         self, isolation: Isolation, argv: list[str], scratch: Path, given: Mapping[str, str], verdict_path: str
@@ -181,6 +187,7 @@ def _result(
         seconds=ended.seconds,
         isolation=isolation,
         ended_by=ended_by,
+        note="\n".join(notes),
     )
 
 
@@ -263,14 +270,35 @@ def _resolve(program: str, worktree_path: Path, search_path: str) -> str:
     return found
 
 
-def chosen_isolation(name: str) -> Isolation:
-    """The one a setting names, or the strongest. UsageError when the machine cannot do it."""
-    if name == STRONGEST:
-        return strongest_isolation()
-    isolation = Isolation(name)
+def chosen_isolation(name: str, *, allow_none: bool) -> Isolation:
+    """The one a setting names, or the strongest.
+
+    UsageError when the machine cannot do it, and when it comes to none and nobody allowed that.
+    """
+    isolation = strongest_isolation() if name == STRONGEST else Isolation(name)
     if not is_available(isolation):
         raise UsageError(f"implementation.sandbox is {name!r}, which does not work on this machine: leave it out.")
+    if isolation is Isolation.NONE and not allow_none:
+        why = (
+            "this machine has no sandbox (bubblewrap, user namespaces, Landlock)"
+            if name == STRONGEST
+            else f"implementation.sandbox is {name!r}"
+        )
+        raise UsageError(
+            f"Not started: {why}. {RISK}. Install bubblewrap or let users make namespaces; or take the risk with "
+            f"{ALLOW_NONE}, best in a virtual machine that holds nothing of yours."
+        )
     return isolation
+
+
+def readable_paths(project_dir: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """What a setting lets code read: files and folders, relative ones in the project. UsageError for a whole home."""
+    paths = [project_dir / Path(name).expanduser() for name in names]
+    for name, path in zip(names, paths, strict=True):
+        resolved = path.resolve()
+        if any(home.resolve().is_relative_to(resolved) for home in _homes()):
+            raise UsageError(f"implementation.readable names {name!r}, which holds your home or keys: name less.")
+    return tuple(paths)
 
 
 def strongest_isolation() -> Isolation:

@@ -22,6 +22,7 @@ from agentos.workflows.lineage import Lineage
 from agentos.workflows.prompts import render
 
 ALLOW_UNAPPROVED_VARIABLE: Final = "AGENTOS_ALLOW_UNAPPROVED"
+ALLOW_UNSANDBOXED_VARIABLE: Final = "AGENTOS_ALLOW_UNSANDBOXED"
 FILE_VARIABLE: Final = "AGENTOS_FILE_ISSUES"
 REPOSITORY_VARIABLE: Final = "GITHUB_REPOSITORY"
 
@@ -30,6 +31,12 @@ def _generate(prompt: Any, **options: Any) -> Any:
     from agentos.llm import generate  # noqa: PLC0415  Commands use the names above and call no model.
 
     return generate(prompt, **options)
+
+
+def _masked(text: str) -> str:
+    from agentos.llm.broker import masked  # noqa: PLC0415  As above.
+
+    return masked(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,10 @@ class Context:
     now: Callable[[], datetime] = utc_now
     allows_unapproved: bool = False
     """Whether designs that nobody approved are implemented all the same."""
+    allows_unsandboxed: bool = False
+    """Whether code is run although the machine has no sandbox for it."""
+    mask: Callable[[str], str] = _masked
+    """Hides the user's keys in a text, as far as this process knows them."""
     files_issues_in: str = ""
     """The GitHub repository that approved issues are filed in; empty when they are not."""
     reserved_variables: tuple[str, ...] = ()
@@ -96,6 +107,7 @@ def current() -> Context:
         project_dir=project_dir,
         settings=_settings(project_dir),
         allows_unapproved=environment().get(ALLOW_UNAPPROVED_VARIABLE) == "1",
+        allows_unsandboxed=environment().get(ALLOW_UNSANDBOXED_VARIABLE) == "1",
         files_issues_in=environment().get(REPOSITORY_VARIABLE, "") if is_filing else "",
         reserved_variables=reserved_variables(environment()),
     )

@@ -216,6 +216,25 @@ def test_without_bubblewrap_code_finds_no_key_either_and_the_report_says_where_i
     assert "Isolation of this and every other run: namespaces: code sees the project" in designs.test_report("10")
 
 
+def test_without_a_sandbox_nothing_starts_unless_that_is_allowed(designs: Designs) -> None:
+    designs.add(1)
+    none = {"AGENTOS_IMPLEMENTATION__SANDBOX": "none"}
+
+    refused = designs.implement("1", env=none)
+
+    assert refused.code == 2
+    assert "Not started: implementation.sandbox is 'none'." in refused.stderr
+    assert "could read your keys and files" in refused.stderr
+    assert "--allow-unsandboxed" in refused.stderr
+    assert designs.records() == []
+    allowed = designs.implement("1", "--allow-unsandboxed", env=none)
+    assert allowed.code == 0, allowed.stdout + allowed.stderr
+    lines = allowed.stdout.splitlines()
+    said = next(place for place, line in enumerate(lines) if "Sandbox: none: a time limit" in line)
+    assert said < next(place for place, line in enumerate(lines) if "[IMPL-1]" in line)
+    assert "Isolation of this and every other run: none: a time limit" in designs.test_report("1")
+
+
 def path_of(*programs: str, into: Path) -> str:
     """A PATH that leads to these programs only."""
     into.mkdir()

@@ -48,6 +48,11 @@ REFUSED: dict[str, list[Any]] = {
     "implementation.max_rounds": [0, 101],
     "implementation.test_timeout_seconds": [0, 86_401],
     "implementation.sandbox": ["docker", ""],
+    "implementation.readable": [["two\nlines"], [""]],
+    **{
+        f"implementation.{name}": [0, 10**9]
+        for name in ("memory_mb", "processes", "open_files", "file_mb", "disk_mb")
+    },
     "workstreams.dir": ["two\nlines"],
     "workstreams.copy": [["../.env"], ["/etc/passwd"]],
     "workstreams.link": [["../.env"]],

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from agentos.sandbox.sandbox import Sandbox, chosen_isolation
+from agentos.keys.redaction import redact_shapes
+from agentos.sandbox.limits import Limits
+from agentos.sandbox.sandbox import Sandbox, chosen_isolation, readable_paths
+from agentos.settings import Implementation
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import is_test_file
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
@@ -70,9 +73,19 @@ class ProjectTests:
 
     def _sandbox(self) -> Sandbox:
         whole = self.worktree.worktree.path if self.worktree.folder else None
-        passed_on = self.context.reserved_variables
-        isolation = chosen_isolation(self.context.settings.implementation.sandbox)
-        return Sandbox(self.worktree.path, isolation, repository_path=whole, passed_on=passed_on)
+        chosen, project_dir = self.context.settings.implementation, self.context.project_dir
+        linked = [
+            path.resolve() for name in self.context.settings.workstreams.link for path in project_dir.glob(name)
+        ]
+        return Sandbox(
+            self.worktree.path,
+            chosen_isolation(chosen.sandbox, allow_none=self.context.allows_unsandboxed),
+            repository_path=whole,
+            passed_on=self.context.reserved_variables,
+            readable=(*readable_paths(project_dir, chosen.readable), *linked),
+            limits=limits_of(chosen),
+            mask=lambda text: redact_shapes(self.context.mask(text)),
+        )
 
     def _command(self, command: str) -> SuiteReport:
         chosen = self.context.settings.implementation
@@ -95,6 +108,16 @@ class ProjectTests:
         depth = len(PurePosixPath(self.worktree.folder).parts)
         project_dir = self.context.project_dir
         return (project_dir, *project_dir.resolve().parents[:depth])
+
+
+def limits_of(chosen: Implementation) -> Limits:
+    return Limits(
+        memory_mb=chosen.memory_mb,
+        processes=chosen.processes,
+        open_files=chosen.open_files,
+        file_mb=chosen.file_mb,
+        disk_mb=chosen.disk_mb,
+    )
 
 
 def _is_pytest_plugin(project_dir: Path) -> bool:

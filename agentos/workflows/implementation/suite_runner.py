@@ -155,7 +155,7 @@ def run_command(
         env = {JUNIT_VARIABLE: str(junit_path)}
         result = sandbox.run(argv, timeout_seconds=timeout_seconds, env=env, scratch_dir=scratch)
         fresh = _written_since(before, sandbox.worktree_path, junit_glob)
-        parts = [cases for path in (junit_path, *fresh) if (cases := _parsed(read_untrusted(path))) is not None]
+        parts = [cases for path in (junit_path, *fresh) if (cases := _parsed(_masked(sandbox, path))) is not None]
     cases = tuple(case for part in parts for case in part) if parts else None
     report = _report(line, result, cases, None)
     if coverage_glob is None:
@@ -249,6 +249,12 @@ def read_untrusted(path: Path, limit_bytes: int = MAX_XML_BYTES) -> bytes | None
             return stream.read(limit_bytes)
     finally:
         os.close(descriptor)
+
+
+def _masked(sandbox: Sandbox, path: Path) -> bytes | None:
+    """An untrusted file without keys: what tests say in it goes into prompts and reports."""
+    data = read_untrusted(path)
+    return None if data is None else sandbox.mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "replace")
 
 
 def _parsed(data: bytes | None) -> tuple[CaseResult, ...] | None:

@@ -34,7 +34,7 @@ def watched_report(
         exit_code=exit_code,
         signal_number=answer.get("signal") if answer else result.signal_number,
         timed_out=timed_out,
-        output=str(answer.get("output", "")) + (_running(records) if timed_out else ""),
+        output=str(answer.get("output", "")) + (_running(records) if timed_out else "") + result.note,
         seconds=result.seconds,
         isolation=result.isolation,
         cases=cases,
