@@ -113,8 +113,8 @@ class Sandbox:
             given = {**chosen, **(env or {}), _MARK: mark}
             program = _resolve(argv[0], self.worktree_path, given["PATH"])
             isolation = self.isolation or strongest_isolation()
-            with tempfile.NamedTemporaryFile(prefix="agentos-verdict-") as verdict_file:
-                spec = self._spec(isolation, [program, *argv[1:]], scratch, given, verdict_file.name)
+            with _verdict_file() as (verdict_file, verdict_path):
+                spec = self._spec(isolation, [program, *argv[1:]], scratch, given, verdict_path)
                 try:
                     ended = run_child(
                         [*_SUPERVISOR, spec.as_json()],
@@ -128,7 +128,7 @@ class Sandbox:
                     if isolation in (Isolation.LANDLOCK, Isolation.NONE):
                         # Whoever outlived a killed supervisor is known by this mark alone.
                         kill_with_variable(_MARK, mark)
-                verdict = read_verdict(verdict_file.read().decode(errors="replace"))
+                verdict = read_verdict(os.pread(verdict_file, 10_000, 0).decode(errors="replace"))
         result = _result(ended, verdict, isolation, self.limits, git_link)
         return replace(result, output=self.mask(result.output))
 
@@ -156,6 +156,17 @@ class Sandbox:
             starter_pid=os.getpid(),
             bubblewrap=shutil.which("bwrap") or "bwrap",
         )
+
+
+@contextlib.contextmanager
+def _verdict_file() -> Iterator[tuple[int, str]]:
+    """An open file and its path, which the supervisor removes as soon as it has opened it too."""
+    descriptor, path = tempfile.mkstemp(prefix="agentos-verdict-")
+    try:
+        yield descriptor, path
+    finally:
+        os.close(descriptor)
+        Path(path).unlink(missing_ok=True)
 
 
 def _homes() -> list[Path]:

@@ -91,6 +91,8 @@ def read_verdict(text: str) -> Verdict | None:
 def main() -> NoReturn:
     spec = Spec.from_json(sys.argv[1])
     verdict_file = os.open(spec.verdict_path, os.O_WRONLY | os.O_CLOEXEC)
+    # Whoever reads it has it open: nothing is left behind, whoever is killed when.
+    os.unlink(spec.verdict_path)  # noqa: PTH108 - a text all the way
     kernel.die_with_parent(signal.SIGTERM)
     if os.getppid() != spec.starter_pid:
         os._exit(1)

@@ -84,7 +84,7 @@ def make_view(
         *(folder for home in private for folder in (home / ".local/lib").glob("python3*")),
         *([Path("/etc/resolv.conf")] if allow_network else []),
     ]
-    there = [path for path in (*wanted, worktree, scratch) if os.path.lexists(path) and path.exists()]
+    there = [path for path in (*wanted, worktree, scratch) if _is_there(path)]
     writable = (str(worktree.resolve()), str(scratch.resolve()))
     read_only = _outermost([path.resolve() for path in there], without=writable)
     shown = [Path(path) for path in (*read_only, *writable)]
@@ -117,6 +117,14 @@ def _is_within(path: Path, folders: list[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
+def _is_there(path: Path) -> bool:
+    """False also of what may not even be asked about: a PATH may name folders of others."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def _is_private(path: Path, private: Iterable[Path]) -> bool:
     """Whether showing a folder would show a home, or much more than a tool."""
     return any(home == path or path in home.parents or path == home / ".local" for home in private) or path == Path(
@@ -131,11 +139,15 @@ def _search_folders(search_path: str, private: list[Path]) -> Iterator[Path]:
             continue
         if folder.parts[:2] == ("/", "opt") and len(folder.parts) > 2:
             yield Path(*folder.parts[:3])
-        elif (folder.parent / "pyvenv.cfg").is_file():
+        elif _is_environment(folder.parent):
             yield folder.parent
             yield from _interpreter_folders(folder.parent, private)
         else:
             yield folder
+
+
+def _is_environment(folder: Path) -> bool:
+    return _is_there(folder / "pyvenv.cfg")
 
 
 def _tool_folders(environment: Mapping[str, str]) -> Iterator[Path]:
@@ -158,10 +170,10 @@ def _interpreter_folders(folder: Path, private: list[Path]) -> Iterator[Path]:
 def _program_folders(program: Path, private: list[Path]) -> Iterator[Path]:
     """A program with every link to it, and for an interpreter what belongs to it."""
     for _ in range(_MOST_LINKS):
-        if (program.parent.parent / "pyvenv.cfg").is_file():
+        if _is_environment(program.parent.parent):
             yield program.parent.parent
             yield from _interpreter_folders(program.parent.parent, private)
-        if not program.is_symlink():
+        if not _is_there(program) or not program.is_symlink():
             break
         yield program
         program = Path(os.path.normpath(program.parent / program.readlink()))

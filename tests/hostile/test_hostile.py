@@ -17,6 +17,11 @@ from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.sandbox import Sandbox, is_available, strongest_isolation
 
 STRENGTHS = [isolation for isolation in Isolation if isolation is not Isolation.NONE and is_available(isolation)]
+STRONGEST_FIRST = [
+    pytest.param(isolation, marks=pytest.mark.slow if place else (), id=isolation.value)
+    for place, isolation in enumerate(STRENGTHS)
+]
+"""Every run of the tests tries the strongest; the long one tries all."""
 ANSWERS = load("answers")
 PROBES = load("probes")
 _AROUND_A_PROBE = """
@@ -29,7 +34,7 @@ else:
 """
 
 
-@pytest.fixture(scope="module", params=STRENGTHS, ids=lambda isolation: isolation.value)
+@pytest.fixture(scope="module", params=STRONGEST_FIRST)
 def strength(request: pytest.FixtureRequest) -> Isolation:
     isolation: Isolation = request.param
     return isolation

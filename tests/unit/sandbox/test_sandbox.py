@@ -288,5 +288,24 @@ def test_without_a_working_bubblewrap_namespaces_are_the_strongest(
     assert strongest_isolation() is Isolation.NAMESPACES
 
 
+@pytest.mark.needs_landlock
+def test_where_namespaces_are_forbidden_as_in_many_containers_landlock_is_the_strongest(worktree: Path) -> None:
+    code = f"""
+        from pathlib import Path
+        from agentos.sandbox import kernel
+        from agentos.sandbox.sandbox import Sandbox, strongest_isolation
+        from agentos.sandbox.system_calls import filter_program
+        kernel.forbid_new_privileges()
+        kernel.filter_system_calls(filter_program(kernel.MACHINE, has_namespaces=True, allow_network=False))
+        print(strongest_isolation().value)
+        argv = ["/bin/sh", "-c", "echo inside; cat /etc/shadow"]
+        print(Sandbox(Path({str(worktree)!r})).run(argv, timeout_seconds=30))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("landlock\n")
+    assert "inside" in done.stdout
+    assert "Permission denied" in done.stdout
+
+
 def test_every_isolation_says_what_it_is() -> None:
     assert all(isolation.words().startswith(isolation.value) for isolation in Isolation)
