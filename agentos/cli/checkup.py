@@ -171,8 +171,9 @@ class Checkup:
 
     def _isolation(self) -> Finding:
         isolation = strongest_isolation()
-        fix = "" if isolation is Isolation.BWRAP else "Install bubblewrap, and let users make namespaces."
-        return Finding("isolation", "ok" if isolation is Isolation.BWRAP else "warning", isolation.words(), fix)
+        is_whole = isolation in (Isolation.BWRAP, Isolation.NAMESPACES)
+        fix = "" if is_whole else "Install bubblewrap, or let users make namespaces."
+        return Finding("isolation", "ok" if is_whole else "warning", isolation.words(), fix)
 
     def _tests(self, settings: Settings) -> Finding:
         fix = "Set implementation.test to what runs your tests, or implementation.python to a Python that has pytest."
