@@ -120,5 +120,5 @@ def test_the_models_of_a_workflow_are_checked_before_anything_starts(backlog: Ba
     assert "google:my-own-model has no price" in refused.stderr
     wrong = backlog.lld("1", *OFFLINE, "--budget", "3", "--unpriced", "dear")
     assert (wrong.code, backlog.run_dirs()) == (2, [])
-    assert "'dear': write it like 2/12" in wrong.stderr
+    assert "--unpriced must be dollars per million tokens in and out, like 2/12, got 'dear'" in wrong.stderr
     assert backlog.lld("1", *OFFLINE, "--budget", "3").code == 0
