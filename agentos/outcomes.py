@@ -83,6 +83,9 @@ class GraphOutcome(Outcome):
 APPROVED: Final = Outcome(name="approved", meaning="the document passed its review and is in place")
 COMPLETED: Final = Outcome(name="completed", meaning="the graph ran to its end and gave no outcome of its own")
 IMPLEMENTED: Final = Outcome(name="implemented", meaning="the design is code on a branch, and its tests pass")
+REHEARSED: Final = Outcome(
+    name="rehearsed", meaning="the offline model answered: the way was tried, and no work was done"
+)
 NEEDS_REVISION: Final = Outcome(
     name="needs_revision",
     meaning="the work is done as far as it goes; its findings need you",
@@ -140,7 +143,7 @@ INTERRUPTED: Final = Outcome(
     is_engines_own=True,
 )
 
-GOOD_OUTCOMES: Final = (APPROVED, COMPLETED, IMPLEMENTED)
+GOOD_OUTCOMES: Final = (APPROVED, COMPLETED, IMPLEMENTED, REHEARSED)
 OTHER_OUTCOMES: Final = (AS_ASKED, NEEDS_REVISION, AWAITING_REVIEW, PAUSED, FAILED, SKIPPED, INTERRUPTED)
 OUTCOMES: Final = (*GOOD_OUTCOMES, *OTHER_OUTCOMES)
 """In the order people read them; the outcomes of users' graphs come after the good ones."""

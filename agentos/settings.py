@@ -51,6 +51,14 @@ class Models:
     coder: str = ""
     """Writes tests and code; empty means the drafter."""
 
+    @property
+    def who_reviews(self) -> str:
+        return self.reviewer or self.drafter
+
+    @property
+    def who_codes(self) -> str:
+        return self.coder or self.drafter
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -107,6 +115,10 @@ class Workstreams:
     dir: str = ""
     """Where worktrees are made; empty means under AGENTOS_HOME."""
     copy: tuple[str, ...] = ()
+    setup: str = ""
+    """A command that makes a clean checkout ready for tests; runs in the sandbox, as the tests do."""
+    setup_network: str = "no"
+    """`yes` lets that command use the network."""
     link: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
     """Environment variables; every workstream gets a port of its own for each."""

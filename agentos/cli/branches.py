@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentos.cli.run_command import Work
 from agentos.cli.texts import say, shown
+from agentos.documents.approval import REHEARSER
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint
@@ -140,7 +141,10 @@ def _show_branches(run: CodeRun) -> None:
     """Say of every branch that this run's items left whether it merges after those before it."""
     by_base: dict[str, dict[str, Implemented]] = {}
     for item_id in run.conflicts.merge_order:
-        if record := run.record(item_id):
+        record = run.record(item_id)
+        if record and record.is_rehearsal:
+            say(f"{record.branch} is a rehearsal by the offline model: nothing to merge.", to_stderr=run.is_json)
+        elif record:
             by_base.setdefault(run.base(item_id), {})[item_id] = record
     for base, records in by_base.items():
         say(*_merge_lines(run, base, records), to_stderr=run.is_json)
@@ -178,6 +182,10 @@ def _explained(paths: Sequence[str], added_to: Collection[str]) -> list[str]:
 def _check_publishing(run: CodeRun) -> None:
     """Raises UsageError when what is asked for could not be done after the run."""
     if run.pushes or run.opens_pull_requests:
+        if run.settings.models.who_codes == REHEARSER:
+            raise UsageError(
+                "--push and --pr publish work; the offline model only rehearses it: choose another --coder."
+            )
         from agentos.workflows.implementation import publishing  # noqa: PLC0415  Loads the GitHub client.
         from agentos.workflows.implementation.branch import open_repository  # noqa: PLC0415
 
@@ -199,6 +207,9 @@ def _publish_all(run: CodeRun) -> None:
     for item_id, title in run.titles.items():
         record = run.record(item_id)
         if record is None:
+            continue
+        if record.is_rehearsal:
+            problems.append(AgentosError(f"{record.branch} is a rehearsal and is not published."))
             continue
         publication = publishing.Publication(item_id, record.title or title, record)
         try:

@@ -70,6 +70,8 @@ SETTING_WORDS = {
     "implementation.disk_mb": "all files together that a test run may write",
     "workstreams.dir": "where worktrees are made; empty means under ~/.agentos",
     "workstreams.copy": "ignored files a new worktree gets a copy of",
+    "workstreams.setup": "a command that makes a clean checkout ready for tests, in the sandbox",
+    "workstreams.setup_network": "yes: that command may use the network",
     "workstreams.link": "ignored files or folders a new worktree gets a link to",
     "workstreams.ports": "variables like WEB_PORT: each workstream gets a port of its own for each",
     "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",

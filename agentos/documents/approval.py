@@ -19,6 +19,9 @@ from agentos.text.words import listed
 _BEGIN = "<!-- agentos:approval "
 _END = "<!-- agentos:approval:end -->"
 _APPROVED = "Approved"
+_REHEARSED = "Rehearsed"
+REHEARSER = "offline"
+"""The model that plays every part and reads nothing: what it alone approved is not approved."""
 _EDITED_BLOCK = "the approval block was edited"
 _ADDED_AFTER = "text was added after the approval block"
 _STATUS_FIELD = re.compile(r"[^:]{0,40}\bstatus[ \t*_]*:[*_]*[ \t]*(?P<value>.*?)[ \t]*(?:<!--.*)?", re.IGNORECASE)
@@ -56,6 +59,15 @@ class ApprovalInfo:
     person: str = ""
     """Whose text it is: who wrote it by hand, edited it or took it over. Empty for a workflow's own."""
 
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether nobody but the offline model has looked at the document."""
+        return self.reviewer == REHEARSER
+
+    @property
+    def word(self) -> str:
+        return _REHEARSED if self.is_rehearsal else _APPROVED
+
 
 @dataclass(frozen=True, slots=True)
 class Intact:
@@ -82,7 +94,7 @@ def document_hash(text: str) -> str:
 
 
 def stamp_approval(text: str, approval: ApprovalInfo) -> str:
-    """The document with status Approved and a review log that carries the hash; an earlier approval is replaced.
+    """The document with its status and a review log that carries the hash; an earlier approval is replaced.
 
     Raises ApprovalError when `approval.document_hash` is given and is not this document's.
     """
@@ -91,7 +103,7 @@ def stamp_approval(text: str, approval: ApprovalInfo) -> str:
         raise ApprovalError("the document is not the one that was reviewed: have it reviewed again")
     complete = replace(approval, document_hash=actual, sections=_section_digests(text))
     newline = "\r\n" if "\r\n" in text else "\n"
-    body = with_status(_split(_normal(text))[0], _APPROVED).rstrip("\n")
+    body = with_status(_split(_normal(text))[0], complete.word).rstrip("\n")
     return f"{body}\n\n{_block(complete)}\n".replace("\n", newline)
 
 
@@ -124,7 +136,7 @@ def verify_approval(text: str) -> Intact | Changed | Absent:
     if approval.sections != _section_digests(text):
         return Changed(_EDITED_BLOCK)
     status = parse_lld(body).status
-    if status is not None and status != _APPROVED:
+    if status is not None and status != approval.word:
         return Changed(f"the status says {shown(status)[:40]!r}")
     return Intact(approval)
 
@@ -173,8 +185,8 @@ def _block(approval: ApprovalInfo) -> str:
             f"{_BEGIN}{data} -->",
             "## Approval and Review Log",
             "",
-            f"**Final Status:** {_APPROVED}",
-            f"**Approved:** {_cell(approval.approved_at)}",
+            f"**Final Status:** {approval.word}",
+            f"**{approval.word}:** {_cell(approval.approved_at)}",
             f"**Drafted by:** {_cell(approval.drafter)}",
             f"**Reviewed by:** {_cell(approval.reviewer)}",
             f"**Issue hash:** {_cell(approval.issue_hash) or 'none'}",

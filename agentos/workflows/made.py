@@ -9,7 +9,7 @@ from agentos.documents.approval import Intact, document_hash, verify_approval
 from agentos.documents.unapproved import Obstacle, read_unapproved
 from agentos.engine.done_notes import Done, StillDone, always
 from agentos.engine.plan import Item
-from agentos.outcomes import APPROVED, IMPLEMENTED, NEEDS_REVISION
+from agentos.outcomes import APPROVED, IMPLEMENTED, NEEDS_REVISION, REHEARSED
 from agentos.settings import Settings
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.implementation.records import has_branch, read_attempt, read_record
@@ -31,8 +31,8 @@ def _is_documented(workflow: str, project_dir: Path, settings: Settings, item: I
     wanted = item.input["source_hash"]
     for text in _texts(project_dir, settings, workflow, item.id):
         approval, mark = verify_approval(text), read_unapproved(text)
-        if done.outcome == APPROVED and isinstance(approval, Intact) and approval.approval.issue_hash == wanted:
-            return True
+        if isinstance(approval, Intact) and approval.approval.issue_hash == wanted:
+            return done.outcome == (REHEARSED if approval.approval.is_rehearsal else APPROVED)
         is_its_own = mark is not None and mark.obstacle is not Obstacle.REVIEWER
         if done.outcome == NEEDS_REVISION and mark is not None and is_its_own and mark.issue_hash == wanted:
             return True
@@ -41,7 +41,7 @@ def _is_documented(workflow: str, project_dir: Path, settings: Settings, item: I
 
 def _is_implemented(project_dir: Path, item_id: str, lld_text: str, done: Done) -> bool:
     """Its branch is there, made from this very design."""
-    read = {IMPLEMENTED: read_record, NEEDS_REVISION: read_attempt}.get(done.outcome)
+    read = {IMPLEMENTED: read_record, REHEARSED: read_record, NEEDS_REVISION: read_attempt}.get(done.outcome)
     record = read(project_dir, item_id) if read else None
     return (
         record is not None

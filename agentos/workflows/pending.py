@@ -29,7 +29,11 @@ class ReasonKind(Enum):
 
     SOURCE_UNUSABLE = "would fail: {about}"
 
+    REHEARSED = "its {about} is a rehearsal by the offline model"
+
     CLOSED = "closed"
+    REHEARSED_ALREADY = "already rehearsed: {about}"
+    REHEARSED_ON = "rehearsed on {about}"
     APPROVED = "already approved: {about}"
     SOURCE_NOT_READY = "the issue itself needs revision"
     NOT_APPROVED = "not approved"
@@ -37,6 +41,7 @@ class ReasonKind(Enum):
     MERGED = "done and merged"
     IMPLEMENTED = "implemented on {about}"
     DESIGN_APPROVED = "its design is approved already"
+    DESIGN_REHEARSED = "its design is rehearsed already"
     WAITS_FOR_MERGE = "waits until {about} is merged"
     NO_TEXT = "has no text to work on"
     NO_DESIGN = "has no approved design"

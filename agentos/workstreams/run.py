@@ -14,7 +14,7 @@ from agentos.engine.item_end import Hold
 from agentos.errors import AgentosError, ExitCode
 from agentos.events import Event, ItemEnded, ItemStarted, Listener, NodeStarted
 from agentos.git.worktrees import Repository, branch_of
-from agentos.outcomes import INTERRUPTED, PAUSED, Outcome, item_exit_code
+from agentos.outcomes import INTERRUPTED, PAUSED, REHEARSED, Outcome, item_exit_code
 from agentos.paths import runs_dir
 from agentos.reporters.logs import log_name
 from agentos.workstreams.registry import Registry, this_process
@@ -209,7 +209,9 @@ class WorkstreamRun:
             return Release(self.run_id)
         if outcome.needs_person:
             return Fail(self.run_id, f"{outcome.in_words()}: {ended.reason}".removesuffix(": "))
-        return Complete(self.run_id) if self._completes else Release(self.run_id)
+        # A rehearsal leaves the workstream where it is: its work is still to be done.
+        is_complete = self._completes and outcome != REHEARSED
+        return Complete(self.run_id) if is_complete else Release(self.run_id)
 
     def _move(self, slug: str, request: Request) -> None:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.documents.approval import Absent, Intact, document_hash, verify_approval
+from agentos.documents.approval import REHEARSER, Absent, Intact, document_hash, verify_approval
 from agentos.documents.unapproved import is_a_persons
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
@@ -175,7 +175,10 @@ class _Documents:
         if self._design is None:
             return None
         if not route.completes:
-            return Reason(ReasonKind.DESIGN_APPROVED, further="--fresh designs it again")
+            found = verify_approval(self._design.input["lld_text"])
+            is_rehearsal = isinstance(found, Intact) and found.approval.is_rehearsal
+            kind = ReasonKind.DESIGN_REHEARSED if is_rehearsal else ReasonKind.DESIGN_APPROVED
+            return Reason(kind, further="--fresh designs it again")
         where = why_implemented(self._design, self._project_dir, self._settings)
         return _to_complete(self._workstream.slug, where) if where else None
 
@@ -231,7 +234,9 @@ class _Documents:
             except (OSError, UnicodeDecodeError):
                 continue
             found = verify_approval(text)
-            if isinstance(found, Intact) and found.approval.issue_hash == self._issue.input["source_hash"]:
+            if not isinstance(found, Intact) or found.approval.issue_hash != self._issue.input["source_hash"]:
+                continue
+            if self._settings.models.who_reviews == REHEARSER or not found.approval.is_rehearsal:
                 return design_item(self._issue.id, text, path)
         return None
 
@@ -259,9 +264,11 @@ def _dependencies(slug: str, text: str) -> tuple[str, ...]:
 def is_replaceable(design: str) -> bool:
     """Whether a design that is not for a workstream's text may make room for the one that is.
 
-    Neither approved text nor what a person wrote is replaced unasked.
+    Neither approved text nor what a person wrote is replaced unasked; a rehearsal is neither.
     """
-    return isinstance(verify_approval(design), Absent) and not is_a_persons(design)
+    found = verify_approval(design)
+    is_rehearsal = isinstance(found, Intact) and found.approval.is_rehearsal
+    return is_rehearsal or (isinstance(found, Absent) and not is_a_persons(design))
 
 
 def graph_items(workstreams: Iterable[Workstream], folder: str = "") -> list[Item]:

@@ -172,7 +172,7 @@ def test_a_dry_run_needs_no_choice_and_lists_everything_pending(backlog: Backlog
     assert done.lines[0] == "Dry run mode: 2 items, 10 at a time. Nothing is started or written."
     assert re.search(r"1\. LLD-2  \(resumes after N0\w+", done.lines[1])
     assert done.lines[2] == "  2. LLD-3  (no approved LLD)"
-    assert "Skipped: LLD-1 (already approved: docs/lld/active/LLD-1.md)" in done.lines
+    assert "Skipped: LLD-1 (already rehearsed: docs/lld/active/LLD-1.md)" in done.lines
     assert done.lines[-1] == "This is everything pending. To run it, give --all and leave --dry-run out."
     assert json.loads(run_tool(backlog, tool, "--parallel", "4", "--dry-run", "--json").stdout)["parallel"] == 4
     assert run_tool(backlog, tool, "--parallel", "4").code == 2
@@ -243,7 +243,7 @@ def test_the_result_of_a_stopped_batch_names_what_is_left_and_its_last_line_resu
     assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (130, 0, 0, ["1", "2"])
     assert result["statuses"] == {"1": "pending", "2": "pending"}
     assert backlog.paste(stopped).code == 0
-    assert backlog.outcomes() == {"1": "approved", "2": "approved"}
+    assert backlog.outcomes() == {"1": "rehearsed", "2": "rehearsed"}
 
 
 def test_an_item_that_another_run_has_is_left_and_the_exit_code_says_so(backlog: Backlog) -> None:
@@ -260,7 +260,7 @@ def test_060_070_100_four_tasks_at_two_one_of_them_failing(backlog: Backlog, too
     backlog.add_issues(4, text=lambda _n: INVALID_ISSUE)
     done = run_tool(backlog, tool, "--all", "--parallel", "2", *OFFLINE)
     assert done.code == 1
-    assert "[COORDINATOR] 3 approved, 1 failed (LLD-4)" in done.lines
+    assert "[COORDINATOR] 3 rehearsed, 1 failed (LLD-4)" in done.lines
     assert unlabelled(done.stdout) == []
     assert all(re.match(r"\[(COORDINATOR|LLD-[1-4])\] ", line) for line in done.lines)
     assert [backlog.lld_path(n).exists() for n in (1, 2, 3, 4)] == [True, True, True, False]

@@ -438,7 +438,7 @@ def test_a_command_of_ones_own_is_held_to_the_coverage_it_reports(designs: Desig
     assert finished.code == 0, finished.stdout
     assert "| 1 | tally/stats.py is covered 60 %" in designs.file_on("1", "docs/reports/1/implementation-report.md")
     report = designs.test_report("1")
-    assert "Coverage of changed files: 100 %, target 95 %" in report
+    assert "Coverage of changed lines and branches: 100 %, target 95 %" in report
     assert "`tally/stats.py`: 100 %" in report
     assert "coverage.xml" not in designs.git("ls-tree", "-r", "--name-only", "agentos/1")
 

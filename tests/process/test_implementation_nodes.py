@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from designs import Designs, create, replace
 
+from agentos.documents.approval import ApprovalInfo, stamp_approval, without_approval
 from agentos.engine.plan import make_plan
 from agentos.errors import AgentosError, UsageError
 from agentos.files import LockBusyError, locked
@@ -79,12 +81,43 @@ def test_the_offline_model_writes_a_skeleton_that_is_red_and_then_green(
 
     state = run(designs, 12)
 
-    assert state["outcome"] == "implemented"
+    assert state["outcome"] == "rehearsed"
     assert "Another thing" in designs.file_on("12", "tally/issue_12.py")
     assert state["deviations"] == [
         {"path": "tests/test_issue_12.py", "reason": "tests of issue 12"},
         {"path": "tally/issue_12.py", "reason": "a skeleton of its own"},
     ]
+
+
+def test_a_coder_refuses_a_design_that_only_the_offline_model_approved(designs: Designs) -> None:
+    designs.add(1)
+    path = designs.project / "docs/lld/active/LLD-1.md"
+    info = ApprovalInfo(approved_at="2026-01-02T00:00:00Z", drafter="offline", reviewer="offline")
+    path.write_text(stamp_approval(without_approval(path.read_text()), info))
+
+    with pytest.raises(AgentosError, match="approved by the offline model alone, which is a rehearsal"):
+        run(designs, 1)
+
+    settings = load_settings(designs.project)
+    (skipped,) = find_designs(designs.project, settings, Wanted(), Choices()).skipped
+    assert "only rehearsed by the offline model" in str(skipped[1])
+
+
+def test_a_ground_that_is_broken_is_found_before_a_model_is_asked(designs: Designs) -> None:
+    designs.add(1)
+    (designs.project / ".gitignore").write_text("_version.py\n")
+    (designs.project / "tally/__init__.py").write_text("from tally._version import version as version\n")
+    (designs.project / "tally/_version.py").write_text("version = '1'\n")
+    designs.git("add", ".")
+    designs.git("commit", "--quiet", "-m", "A version that a build makes")
+
+    with pytest.raises(AgentosError, match=re.escape('add `copy = ["tally/_version.py"]` under [workstreams]')):
+        run(designs, 1)
+
+    (designs.project / "agentos.toml").write_text(
+        '[workstreams]\nsetup = "echo \\"version = \'2\'\\" > tally/_version.py"\n'
+    )
+    assert run(designs, 1)["outcome"] == "implemented"
 
 
 @pytest.mark.parametrize("path", ["tally.py", "src/tally.py"])
@@ -103,7 +136,7 @@ def test_the_offline_coder_sees_red_and_green_beside_a_module_that_is_no_package
 
     state = run(designs, 12)
 
-    assert state["outcome"] == "implemented", state["reason"]
+    assert state["outcome"] == "rehearsed", state["reason"]
     assert state["red"]["words"] == "1 fail as they should"
     assert designs.file_on("12", path.replace("tally", "issue_12"))
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from backlog import OFFLINE, SECRETS, Author, Backlog, serving, unlabelled
+from backlog import APPROVAL, OFFLINE, SECRETS, Author, Backlog, serving, unlabelled
 from harness import Finished, eventually, no_process_left, of_type, processes_with
 
 from agentos.documents.approval import Intact, verify_approval
@@ -34,6 +34,16 @@ def github(backlog: Backlog) -> Iterator[GitHubServer]:
         yield server
 
 
+@pytest.fixture
+def author(backlog: Backlog) -> Iterator[Author]:
+    """A model that writes and reviews: what the offline one rehearses is not filed."""
+    too_short = {**APPROVAL, "verdict": "discuss", "summary": "Too short to write an issue from."}
+    author = Author(reviews=lambda title: too_short if title == "Short" else APPROVAL)
+    with serving(author) as server:
+        backlog.use_keys(1, server)
+        yield author
+
+
 def titles(server: GitHubServer) -> list[str]:
     return [issue["title"] for issue in server.issues(REPOSITORY)]
 
@@ -45,7 +55,7 @@ def test_briefs_become_issues_that_the_design_workflow_takes_up(backlog: Backlog
     done = backlog.issue("--all", "--parallel", *OFFLINE)
     assert done.code == 3
     assert "[COORDINATOR] 3 items, 3 at a time (graph issue)" in done.lines
-    assert "[COORDINATOR] 2 approved, 1 needs revision" in done.lines
+    assert "[COORDINATOR] 2 rehearsed, 1 needs revision" in done.lines
     assert "[ISSUE-exports] >>> Executing: N1_design" in done.lines
     assert unlabelled(done.stdout) == []
     written = (backlog.project / "docs/issues/exports.md").read_text()
@@ -57,7 +67,7 @@ def test_briefs_become_issues_that_the_design_workflow_takes_up(backlog: Backlog
     pending = json.loads(backlog.lld("--all", "--dry-run", "--json").stdout)
     assert [item["id"] for item in pending["items"]] == ["exports", "reports"]
     assert pending["skipped"] == [{"id": "short", "reason": "the issue itself needs revision"}]
-    again = json.loads(backlog.issue("--all", "--dry-run", "--json").stdout)
+    again = json.loads(backlog.issue("--all", "--dry-run", "--json", *OFFLINE).stdout)
     assert again["items"] == []
     (short,) = [entry["reason"] for entry in again["skipped"] if entry["id"] == "short"]
     assert short.startswith("needs revision: ")
@@ -75,17 +85,19 @@ def test_without_file_nothing_reaches_github_and_no_worker_has_the_token(
     assert github.requests == []
 
 
-def test_approved_issues_are_filed_once_and_their_briefs_put_away(backlog: Backlog, github: GitHubServer) -> None:
+def test_approved_issues_are_filed_once_and_their_briefs_put_away(
+    backlog: Backlog, github: GitHubServer, author: Author
+) -> None:
     backlog.add_brief("exports")
     backlog.add_brief("short", "# Short\n\nToo short.\n")
-    assert backlog.issue("exports", *OFFLINE).code == 0  # Approved earlier, by a run that was not to file.
+    assert backlog.issue("exports").code == 0  # Approved earlier, by a run that was not to file.
     plan = json.loads(backlog.issue("--all", "--file", "--dry-run", "--json").stdout)
     assert [(item["id"], item["reason"]) for item in plan["items"]] == [
         ("exports", "approved, not filed yet"),
         ("short", "no approved issue"),
     ]
     assert github.requests == []
-    done = backlog.issue("--all", "--parallel", "--file", *OFFLINE)
+    done = backlog.issue("--all", "--parallel", "--file")
     assert done.code == 3
     assert any("[ISSUE-exports] approved: filed as https://github.example" in line for line in done.lines)
     assert "[ISSUE-exports] >>> Executing: N1_design" not in done.lines
@@ -98,19 +110,21 @@ def test_approved_issues_are_filed_once_and_their_briefs_put_away(backlog: Backl
     assert kept == []
 
 
-def test_a_lost_answer_and_a_kill_after_filing_file_nothing_twice(backlog: Backlog, github: GitHubServer) -> None:
+def test_a_lost_answer_and_a_kill_after_filing_file_nothing_twice(
+    backlog: Backlog, github: GitHubServer, author: Author
+) -> None:
     backlog.add_brief("exports")
     # GitHub files the issue, and its answer does not come while anybody is there to hear it.
     is_over = threading.Event()
     github.script(Scripted(method="POST", path="/issues", handle_first=True, hang_up=True, after=is_over))
-    started = backlog.start_issue("--all", "--file", *OFFLINE)
+    started = backlog.start_issue("--all", "--file")
     eventually(lambda: titles(github), "the issue on GitHub")
     started.kill(signal.SIGKILL)
     started.wait()
     no_process_left(backlog.home)
     is_over.set()
     assert (backlog.project / "ideas/active/exports.md").exists()
-    done = backlog.issue("--all", "--file", *OFFLINE)
+    done = backlog.issue("--all", "--file")
     assert done.code == 0, done.stdout
     assert titles(github) == ["Offer exports"]
     assert any("was filed already as" in line for line in done.lines)
@@ -120,17 +134,17 @@ def test_a_lost_answer_and_a_kill_after_filing_file_nothing_twice(backlog: Backl
 
 
 def test_a_kill_after_the_brief_was_put_away_still_leaves_the_issue_written(
-    backlog: Backlog, github: GitHubServer
+    backlog: Backlog, github: GitHubServer, author: Author
 ) -> None:
     brief = backlog.add_brief("exports")
-    started = backlog.start_issue("--all", "--file", *OFFLINE)
+    started = backlog.start_issue("--all", "--file")
     # Moved away as the last node's work: the run may die before it has put the issue in its place.
     eventually(lambda: not brief.exists(), "the brief put away")
     started.kill(signal.SIGKILL)
     started.wait()
     no_process_left(backlog.home)
     is_cut_off = any(name.endswith(".db") for name in backlog.databases())
-    done = backlog.issue("--all", "--file", *OFFLINE)
+    done = backlog.issue("--all", "--file")
     assert done.code == 0, done.stdout + done.stderr
     assert is_cut_off == ("1 approved" in done.stdout)
     assert isinstance(verify_approval((backlog.project / "docs/issues/exports.md").read_text()), Intact)

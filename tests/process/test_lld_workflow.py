@@ -78,7 +78,7 @@ def test_ten_issues_at_three_end_as_the_story_says(ten: tuple[Backlog, Finished]
     backlog, done = ten
     assert done.code == 3
     assert "[COORDINATOR] 10 items, 3 at a time (graph lld)" in done.lines
-    assert "[COORDINATOR] 8 approved, 2 need revision" in done.lines
+    assert "[COORDINATOR] 8 rehearsed, 2 need revision" in done.lines
     assert "[COORDINATOR] [==========] 10/10 workflows complete" in done.lines
     assert most_at_once(backlog) == 3
 
@@ -119,20 +119,20 @@ def test_the_lineage_of_an_item_is_complete_and_in_order(ten: tuple[Backlog, Fin
     assert backlog.lineage_text("LLD-1", "final") == backlog.lld_path(1).read_text()
 
 
-def test_approved_issues_are_left_alone_and_counted_and_changed_ones_are_pending_again(
+def test_designed_issues_are_left_alone_and_counted_and_changed_ones_are_pending_again(
     ten: tuple[Backlog, Finished],
 ) -> None:
     backlog, _ = ten
-    first, second = backlog.lld("--all", "--dry-run", "--json"), backlog.lld("1", *OFFLINE)
+    first, second = backlog.lld("--all", "--dry-run", "--json", *OFFLINE), backlog.lld("1", *OFFLINE)
     plan = json.loads(first.stdout)
     assert (plan["count"], len(plan["skipped"])) == (0, 10)
-    assert "already approved" in plan["skipped"][0]["reason"]
+    assert "already rehearsed" in plan["skipped"][0]["reason"]
     assert second.code == 0
-    assert second.stdout.startswith("Nothing to do. 1 issue skipped: 1 (already approved")
+    assert second.stdout.startswith("Nothing to do. 1 issue skipped: 1 (already rehearsed")
 
     issue = next(backlog.project.glob("docs/issues/01-*.md"))
     issue.write_text(issue.read_text() + "\n4. Results come in pages of ten.\n")
-    (changed,) = [item for item in json.loads(backlog.lld("1", "--dry-run", "--json").stdout)["items"]]
+    (changed,) = [item for item in json.loads(backlog.lld("1", "--dry-run", "--json", *OFFLINE).stdout)["items"]]
     assert changed["reason"] == "the issue changed since its LLD was approved"
     again = backlog.lld("1", *OFFLINE)
     assert again.code == 0
@@ -202,7 +202,7 @@ def test_an_invalid_spec_fails_alone(backlog: Backlog) -> None:
     done = backlog.lld("--all", "--parallel", "3", *OFFLINE)
     assert done.code == 1
     assert any(line.startswith("[LLD-42] FAILED: Invalid spec format") for line in done.lines)
-    assert "[COORDINATOR] 2 approved, 1 failed (LLD-42)" in done.lines
+    assert "[COORDINATOR] 2 rehearsed, 1 failed (LLD-42)" in done.lines
     assert [backlog.lld_path(n).exists() for n in (41, 42, 43)] == [True, False, True]
     assert [name for name in backlog.databases() if name.endswith(".db")] == ["lld_workflow_42.db"]
 
@@ -430,7 +430,7 @@ def test_fifty_issues_at_ten_lose_and_double_nothing(backlog: Backlog) -> None:
     backlog.add_issues(*range(1, 51))
     done = backlog.lld("--all", "--parallel", "10", *OFFLINE, seconds=240.0)
     assert done.code == 0, done.stdout[-3000:]
-    assert "[COORDINATOR] 50 approved" in done.lines
+    assert "[COORDINATOR] 50 rehearsed" in done.lines
     assert_all_designed(backlog, range(1, 51))
 
 
@@ -479,11 +479,11 @@ def test_an_issue_that_cannot_be_used_is_one_items_failure_and_stops_no_other(ba
     assert "  2. LLD-2  (would fail: not UTF-8 (byte " in listed.stdout
     done = backlog.lld("--all", *OFFLINE)
     assert done.code == 1
-    assert "[COORDINATOR] 1 approved, 2 failed (LLD-2, LLD-3)" in done.lines
+    assert "[COORDINATOR] 1 rehearsed, 2 failed (LLD-2, LLD-3)" in done.lines
     assert "[LLD-2] FAILED: docs/issues/002-latin.md: not UTF-8 (byte " in done.stdout
     assert "[LLD-3] FAILED: docs/issues/003-bad-id.md: Invalid identifier '../3'" in done.stdout
     backlog.add_issues(2, 3)
     for name in ("002-latin.md", "003-bad-id.md"):
         (folder / name).unlink()
     assert backlog.lld("--all", *OFFLINE).code == 0
-    assert backlog.outcomes() == {"1": "approved", "2": "approved", "3": "approved"}
+    assert backlog.outcomes() == dict.fromkeys("123", "rehearsed")

@@ -52,24 +52,27 @@ def test_issues_become_designs_and_code_and_no_stage_waits_for_other_items(backl
     finished = pipeline(backlog, "--all", "--parallel", "3", *OFFLINE)
 
     assert finished.code == 3, finished.stdout + finished.stderr
-    assert backlog.outcomes() == {"1": "implemented", "2": "implemented", "3": "needs_revision"}
+    assert backlog.outcomes() == {"1": "rehearsed", "2": "rehearsed", "3": "needs_revision"}
     assert not [node for node in nodes_of(backlog, "3") if node.startswith("IMPL.")]
     order = [
         (record["item"], record["node"].partition(".")[0]) for record in of_type(backlog.records(), "node_started")
     ]
     first_code = next(place for place, (_, stage) in enumerate(order) if stage == "IMPL")
     assert {item for item, _ in order[first_code:]} >= {"1", "2"}
-    assert (backlog.project / "docs/lld/active/LLD-1.md").is_file()
-    assert "PIPE-1  agentos/1  merges cleanly" in finished.stdout
-    again = backlog.command("pipeline", "--all", "--dry-run")
-    assert "Skipped: PIPE-1 (implemented on agentos/1)" in again.stdout
+    design = (backlog.project / "docs/lld/active/LLD-1.md").read_text()
+    assert ("Approved" in design, "**Status:** Rehearsed" in design) == (False, True)
+    pushed = backlog.command("pipeline", "--all", "--push", *OFFLINE)
+    assert (pushed.code, "the offline model only rehearses it" in pushed.stderr) == (2, True)
+    assert "agentos/1 is a rehearsal by the offline model: nothing to merge." in finished.stdout
+    again = backlog.command("pipeline", "--all", "--dry-run", *OFFLINE)
+    assert "Skipped: PIPE-1 (rehearsed on agentos/1)" in again.stdout
     # The questions that only a person can answer, and where.
     assert "docs/issues/003-feature.md leaves a question open; answer there: Which one of the two?" in finished.stdout
     assert "Skipped: PIPE-3 (needs revision: docs/issues/003-feature.md leaves a question open" in again.stdout
     (run_dir,) = backlog.run_dirs()
     for label, words in (("LLD-1", "# 1 - Feature"), ("PIPE-1", "# 1 - Feature"), ("IMPL-1", "agentos/1:./docs/rep")):
         shown = backlog.command("show", label)
-        assert (shown.code, f"last run: {run_dir.name}, implemented" in shown.stdout) == (0, True), shown.stdout
+        assert (shown.code, f"last run: {run_dir.name}, rehearsed" in shown.stdout) == (0, True), shown.stdout
         assert words in shown.stdout
 
 
@@ -102,7 +105,7 @@ def test_without_a_commit_to_start_from_nothing_is_designed(backlog: Backlog) ->
 
 
 @pytest.mark.slow
-def test_an_approved_design_starts_with_its_code(backlog: Backlog) -> None:
+def test_a_design_that_is_there_starts_with_its_code(backlog: Backlog) -> None:
     prepare(backlog, 1)
     assert backlog.lld("--all", *OFFLINE).code == 0
 
@@ -139,7 +142,7 @@ def test_a_kill_in_every_node_repeats_no_finished_node_and_loses_none(backlog: B
         assert line == f"agentos pipeline 1 {' '.join(OFFLINE)}"
     done = backlog.start_command("-c", f"exec {line}", program=Path("/bin/sh")).wait(_SECONDS)
     assert done.code == 0, done.stdout + done.stderr
-    assert backlog.outcomes() == {"1": "implemented"}
+    assert backlog.outcomes() == {"1": "rehearsed"}
     finished: set[str] = set()
     for record in backlog.records():
         if record["type"] == "node_started":
@@ -148,7 +151,7 @@ def test_a_kill_in_every_node_repeats_no_finished_node_and_loses_none(backlog: B
             finished.add(record["node"])
     starts = list(dict.fromkeys(nodes_of(backlog, "1")))
     assert starts == [node for node in WORKFLOWS["pipeline"].nodes if "gate" not in node]
-    assert "PIPE-1  agentos/1  merges cleanly" in done.stdout
+    assert "agentos/1 is a rehearsal by the offline model: nothing to merge." in done.stdout
     git = ["git", "-C", str(backlog.project)]
     log = subprocess.run([*git, "log", "--oneline", "HEAD..agentos/1"], check=True, capture_output=True, text=True)
     assert len(log.stdout.splitlines()) == 1, log.stdout
@@ -156,7 +159,7 @@ def test_a_kill_in_every_node_repeats_no_finished_node_and_loses_none(backlog: B
     assert left.split() == ["??", "docs/lld/"]
     assert not list(backlog.project.rglob("*.tmp"))
     assert isinstance(verify_approval(backlog.lld_path(1).read_text()), Intact)
-    assert "Nothing to do. 1 issue skipped: 1 (implemented on agentos/1)" in pipeline(backlog, "1", *OFFLINE).stdout
+    assert "Nothing to do. 1 issue skipped: 1 (rehearsed on agentos/1)" in pipeline(backlog, "1", *OFFLINE).stdout
 
 
 @pytest.mark.slow
@@ -170,4 +173,4 @@ def test_a_parked_design_waits_for_a_person_and_then_becomes_code(backlog: Backl
     finished = pipeline(backlog, "1", "--review", "verdict", *OFFLINE)
 
     assert finished.code == 0, finished.stdout
-    assert backlog.outcomes() == {"1": "implemented"}
+    assert backlog.outcomes() == {"1": "rehearsed"}

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 from backlog import OFFLINE, Backlog
+from designs import Designs
 from harness import Finished, Sandbox
 from providers import PoolKey, provider
 from workshop import Workshop, workshop
@@ -117,8 +118,8 @@ def test_a_new_project(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-@pastes(Hint.DESIGN_NEXT, Hint.SHOW_DOCUMENT, Hint.IMPLEMENT_NEXT, Hint.SHOW_BRANCH, Hint.MERGE)
-def test_from_a_brief_to_merged_code_by_what_each_command_says_comes_next(shop: Workshop) -> None:
+@pastes(Hint.DESIGN_NEXT, Hint.SHOW_DOCUMENT, Hint.IMPLEMENT_NEXT)
+def test_from_a_brief_to_rehearsed_code_by_what_each_command_says_comes_next(shop: Workshop) -> None:
     brief = shop.project / "ideas/active/mean.md"
     brief.parent.mkdir(parents=True)
     brief.write_text(
@@ -129,11 +130,23 @@ def test_from_a_brief_to_merged_code_by_what_each_command_says_comes_next(shop: 
     designed = paste(shop, Hint.DESIGN_NEXT, written)
     assert "1 design in docs/lld/active." in designed.stdout, designed.stdout + designed.stderr
     assert "# mean - " in paste(shop, Hint.SHOW_DOCUMENT, designed).stdout
-    implemented = paste(shop, Hint.IMPLEMENT_NEXT, designed)
-    assert "1 implemented" in implemented.stdout, implemented.stdout + implemented.stderr
-    assert "test_" in paste(shop, Hint.SHOW_BRANCH, implemented).stdout
-    assert paste(shop, Hint.MERGE, implemented).code == 0
-    assert shop.git("branch", "--merged", "main", "--list", "agentos/mean")
+    rehearsed = paste(shop, Hint.IMPLEMENT_NEXT, designed)
+    assert "1 rehearsed" in rehearsed.stdout, rehearsed.stdout + rehearsed.stderr
+    assert "agentos/mean is a rehearsal by the offline model: nothing to merge." in rehearsed.stdout
+    assert "git merge" not in rehearsed.stdout
+
+
+@pastes(Hint.SHOW_BRANCH, Hint.MERGE)
+def test_an_implemented_branch_is_shown_and_merged_by_what_the_run_says(tmp_path: Path) -> None:
+    designs = Designs(tmp_path)
+    try:
+        designs.add(1)
+        implemented = designs.implement("1")
+        assert "test_" in paste(designs, Hint.SHOW_BRANCH, implemented).stdout
+        assert paste(designs, Hint.MERGE, implemented).code == 0
+        assert designs.git("branch", "--merged", "main", "--list", "agentos/1")
+    finally:
+        designs.close()
 
 
 def test_what_needs_a_person_is_told_with_every_question_and_the_file_to_edit(backlog: Backlog) -> None:
@@ -157,7 +170,7 @@ def test_what_needs_a_person_is_told_with_every_question_and_the_file_to_edit(ba
     again = told.lines[-1].partition("Then run: ")[2]
     done = backlog.start_command("-c", again, program=Path("/bin/sh"), cwd=backlog.root).wait()
     assert done.code == 0, done.stdout
-    assert backlog.outcomes() == {"1": "approved", "2": "approved"}
+    assert backlog.outcomes() == {"1": "rehearsed", "2": "rehearsed"}
 
 
 @pastes(Hint.LOOK_AT_REVIEW, Hint.REVISE, Hint.APPROVE, Hint.CONTINUE)

@@ -125,7 +125,7 @@ def test_lld_workflow(backlog: Backlog) -> None:
     stopped = interrupted(backlog.start_lld("1", "2", "--max-rounds", "3", *OFFLINE, env=SLOW))
     assert resume_line(stopped) == "lld-workflow 1 2 --drafter offline --reviewer offline --max-rounds 3"
     assert backlog.paste(stopped).code == 0
-    assert backlog.outcomes() == {"1": "approved", "2": "approved"}
+    assert backlog.outcomes() == {"1": "rehearsed", "2": "rehearsed"}
 
 
 def test_a_command_for_another_project_stays_with_it(backlog: Backlog) -> None:
@@ -142,7 +142,7 @@ def test_issue_workflow(backlog: Backlog) -> None:
     stopped = interrupted(backlog.start_issue("--all", *OFFLINE, env=SLOW))
     assert resume_line(stopped) == "issue-workflow --all --drafter offline --reviewer offline"
     assert backlog.paste(stopped).code == 0
-    assert backlog.outcomes() == {"export": "approved"}
+    assert backlog.outcomes() == {"export": "rehearsed"}
 
 
 @pytest.mark.parametrize("kind", ["lld", "issue"])
@@ -156,7 +156,7 @@ def test_the_tool_for_requirements(backlog: Backlog, kind: str) -> None:
     words = resume_line(stopped).split()
     assert words[:2] == [sys.executable, tool]
     assert backlog.paste(stopped).code == 0
-    assert set(backlog.outcomes().values()) == {"approved"}
+    assert set(backlog.outcomes().values()) == {"rehearsed"}
     [item] = backlog.outcomes()
     assert of_type(backlog.records(), "item_started", item)[-1]["resumed_after"] is not None
 

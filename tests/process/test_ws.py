@@ -377,7 +377,7 @@ def test_analyze_designs_the_text_and_leaves_the_workstream_active(shop: Worksho
         "[COORDINATOR] Next, from designs to code: agentos ws run rate-limit --drafter offline",
     ]
     again = shop.ws("run", "rate-limit", *offline)
-    assert (again.code, "its design is approved already" in again.stdout) == (0, True)
+    assert (again.code, "its design is rehearsed already" in again.stdout) == (0, True)
     assert len(shop.run_dirs()) == 1
 
 
@@ -396,11 +396,11 @@ def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Worksh
     finished = shop.ws("run", "double", "--drafter", "offline", "--json")
     assert finished.code == 0, finished.stderr
     result = results_of(finished)["double"]
-    assert result["status"] == "implemented"
+    assert result["status"] == "rehearsed"
     assert result["head"] == shop.git("rev-parse", "agentos/double")
     assert shop.git("rev-parse", "agentos/double^") == base
     assert shop.git("ls-tree", "--name-only", "agentos/double", "docs/reports/double/") != ""
-    assert shop.states() == {"double": "completed"}
+    assert shop.states() == {"double": "active"}
     refused = shop.ws("rm", "double")
     assert (refused.code, "1 commit not merged into release" in refused.stderr) == (1, True)
 

@@ -61,7 +61,8 @@ class Standing:
     @property
     def is_approved(self) -> bool:
         found = verify_approval(self.text)
-        return isinstance(found, Intact) and found.approval.issue_hash == self.issue_hash
+        is_current = isinstance(found, Intact) and found.approval.issue_hash == self.issue_hash
+        return is_current and isinstance(found, Intact) and not found.approval.is_rehearsal
 
 
 def find_standing(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str) -> Standing | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from agentos.clock import stamp
@@ -15,7 +16,7 @@ from agentos.workflows import model_options
 from agentos.workflows.context import Context
 from agentos.workflows.drafting import nodes
 from agentos.workflows.drafting.nodes import DocumentKind, Ending
-from agentos.workflows.drafting.state import APPROVED, DraftingState, DraftingUpdate
+from agentos.workflows.drafting.state import APPROVED, REHEARSED, DraftingState, DraftingUpdate
 
 REVISION_STATUS = "Needs revision"
 
@@ -32,6 +33,8 @@ def finish(
     `text_for` makes the document's text of an outcome.
     """
     ending = _ending(state, context)
+    if ending.outcome == APPROVED and _approval(state, context).is_rehearsal:
+        ending = replace(ending, outcome=REHEARSED, reason="the offline model approved it, which reads nothing")
     text = _concluded(state, context, ending, text_for(ending.outcome))
     path = context.document_path(kind.workflow, state["item_id"])
     _refuse_changed(kind, state, context, path)
@@ -54,7 +57,7 @@ def _ending(state: DraftingState, context: Context) -> Ending:
 
 def _concluded(state: DraftingState, context: Context, ending: Ending, text: str) -> str:
     """`text` with its approval, or with the findings that stand against it."""
-    if ending.outcome == APPROVED:
+    if ending.outcome in (APPROVED, REHEARSED):
         return stamp_approval(text, _approval(state, context))
     draft = state["draft"]
     mark = Unapproved(

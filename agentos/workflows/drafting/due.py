@@ -50,12 +50,18 @@ class Case:
     """The likeliest place first."""
     is_unfinished: bool = False
     """An earlier run left a checkpoint."""
+    rehearses: bool = False
+    """The run is a rehearsal itself: what another one left is as good as its own would be."""
 
     @property
     def approved_as_it_is(self) -> InPlace | None:
         """The document that is approved for the source's current text."""
-        wanted = self.source.text_hash
-        return next((d for d in self.documents if d.approval and d.approval.issue_hash == wanted), None)
+        return next((document for document in self.documents if self._counts(document.approval)), None)
+
+    def _counts(self, approval: ApprovalInfo | None) -> bool:
+        if approval is None or approval.issue_hash != self.source.text_hash:
+            return False
+        return self.rehearses or not approval.is_rehearsal
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,9 @@ def decide(case: Case, wanted: Wanted) -> Due | Reason:
             return Due(Reason(ReasonKind.NOT_FILED))
         # Only a user who names it means what an earlier --fresh began, not what is left of it by chance.
         is_meant = case.is_unfinished and is_named
-        return Due(Reason(ReasonKind.UNFINISHED)) if is_meant else Reason(ReasonKind.APPROVED, approved.shown)
+        is_rehearsal = approved.approval is not None and approved.approval.is_rehearsal
+        kind = ReasonKind.REHEARSED_ALREADY if is_rehearsal else ReasonKind.APPROVED
+        return Due(Reason(ReasonKind.UNFINISHED)) if is_meant else Reason(kind, approved.shown)
     if case.is_unfinished:
         return Due(_unfinished(case))
     return _without_approval(case, case.documents[0], wanted) if case.documents else Due(_none(case))
@@ -122,6 +130,8 @@ def _without_approval(case: Case, document: InPlace, wanted: Wanted) -> Due | Re
         return _persons(case, document, wanted)
     if mark is not None and is_about_this_source:
         return Due(Reason(ReasonKind.REVIEW_FAILED), document.text)
+    if document.approval is not None and document.approval.is_rehearsal and not case.rehearses:
+        return Due(Reason(ReasonKind.REHEARSED, case.document_kind))
     return Due(
         Reason(ReasonKind.SOURCE_CHANGED if document.approval else ReasonKind.SOURCE_ANSWERED, case.document_kind)
     )

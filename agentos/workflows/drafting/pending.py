@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agentos.documents.approval import REHEARSER
 from agentos.documents.markdown import parse
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
@@ -39,6 +40,8 @@ class _Stock:
     """Where an item's document may be, the likeliest first, with `id` in braces."""
     is_complete: bool = True
     """Every issue there is is among the items."""
+    rehearses: bool = False
+    """The reviewer is the offline model."""
     set_aside: dict[str, Reason] = field(default_factory=dict)
     """Items that are not to be worked on, and why."""
 
@@ -50,6 +53,7 @@ class _Stock:
             label=f"{self.label_prefix}{source.id}",
             documents=tuple(document for path in paths if (document := _in_place(project_dir, path))),
             is_unfinished=store_for(project_dir).exists(ItemRef(self.workflow, source.id)),
+            rehearses=self.rehearses,
         )
 
 
@@ -60,7 +64,7 @@ def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     is_folder = isinstance(
         parse_source(settings.sources.issues, project_dir=project_dir, kind=ItemKind.ISSUE), FolderSource
     )
-    stock = _Stock("lld", LLD, "LLD-", items, warnings, places, is_folder)
+    stock = _Stock("lld", LLD, "LLD-", items, warnings, places, is_folder, settings.models.who_reviews == REHEARSER)
     for item in items:
         if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
             stock.set_aside[item.id] = Reason(ReasonKind.SOURCE_NOT_READY)
@@ -72,7 +76,8 @@ def find_briefs(project_dir: Path, settings: Settings, wanted: Wanted) -> Pendin
     items, warnings = _read(settings.sources.briefs, project_dir, ItemKind.BRIEF)
     items += _cut_off_after_filing(project_dir, settings, {item.id for item in items})
     places = (f"{settings.documents.issues_dir}/{{id}}.md",)
-    return _split(_Stock("issue", ISSUE, "ISSUE-", items, warnings, places), project_dir, wanted)
+    rehearses = settings.models.who_reviews == REHEARSER and not wanted.is_filing
+    return _split(_Stock("issue", ISSUE, "ISSUE-", items, warnings, places, rehearses=rehearses), project_dir, wanted)
 
 
 def _cut_off_after_filing(project_dir: Path, settings: Settings, active: set[str]) -> list[SourceItem]:

@@ -12,6 +12,7 @@ from agentos.documents.verdict import Review
 from agentos.workflows.stage_records import latest
 
 APPROVED: Final = outcomes.APPROVED.name
+REHEARSED: Final = outcomes.REHEARSED.name
 NEEDS_REVISION: Final = outcomes.NEEDS_REVISION.name
 
 

@@ -140,6 +140,8 @@ def start_branch(
     copied = seen_from_top(settings.workstreams.copy, folder)
     linked = seen_from_top(settings.workstreams.link, folder)
     worktree = repository.create(slug, base=base.name, files=copied).worktree
+    # The settings may have changed since the worktree was made.
+    provide_files(repository.project_dir, worktree.path, worktree.git(), copied)
     if linked:
         provide_files(repository.project_dir, worktree.path, worktree.git(), linked, link=True)
     by_hand = _commit_by_hand(worktree, base.commit)

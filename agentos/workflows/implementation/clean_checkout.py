@@ -15,7 +15,10 @@ from agentos.git.provisioning import provide_files
 from agentos.git.worktrees import Worktree
 from agentos.settings import Settings
 from agentos.text.toml import NotToml, parse_toml
+from agentos.workflows.context import Context
 from agentos.workflows.implementation.branch import folder_of, open_repository, seen_from_top
+from agentos.workflows.implementation.ground import BrokenGround
+from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.scratch import scratch_folder
 
@@ -56,15 +59,28 @@ def clean_checkout(project_dir: Path, settings: Settings, commit: str) -> Iterat
     repository = open_repository(project_dir, settings)
     folder = folder_of(project_dir, repository)
     with scratch_folder("agentos-suite-") as scratch:
-        template = scratch / "template"
-        repository.git.run("clone", "--quiet", "--shared", "--no-checkout", ".", str(template))
-        git = Git(template)
+        made = scratch / "checkout"
+        repository.git.run("clone", "--quiet", "--shared", "--no-checkout", ".", str(made))
+        git = Git(made)
         git.run("checkout", "--quiet", "--detach", commit)
         for names, link in ((settings.workstreams.copy, False), (settings.workstreams.link, True)):
-            provide_files(repository.project_dir, template, git, seen_from_top(names, folder), link=link)
-        place = ProjectWorktree(Worktree(path=template, head=commit, branch=None, git_dir=template / ".git"), folder)
+            provide_files(repository.project_dir, made, git, seen_from_top(names, folder), link=link)
+        place = ProjectWorktree(Worktree(path=made, head=commit, branch=None, git_dir=made / ".git"), folder)
         place.clear()
-        yield CleanCheckout(scratch, place)
+        if settings.workstreams.setup:
+            _prepare(project_dir, settings, place)
+        template = made.rename(scratch / "template")
+        kept = replace(place.worktree, path=template, git_dir=template / ".git")
+        yield CleanCheckout(scratch, ProjectWorktree(kept, folder))
+
+
+def _prepare(project_dir: Path, settings: Settings, place: ProjectWorktree) -> None:
+    """Run the user's setup command. Raises BrokenGround when it fails."""
+    result = ProjectTests(Context(project_dir=project_dir, settings=settings), place).prepare()
+    if result.exit_code != 0:
+        how = "did not end in time" if result.timed_out else f"failed (exit code {result.exit_code})"
+        said = " | ".join(line.strip() for line in result.output.splitlines() if line.strip())[-500:]
+        raise BrokenGround(f"[workstreams] setup {how} on a clean checkout: {said}")
 
 
 def put_back(place: ProjectWorktree, commit: str, paths: Sequence[str]) -> None:

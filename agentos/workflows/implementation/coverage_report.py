@@ -39,7 +39,8 @@ def parse_coverage(data: bytes, project_path: Path) -> dict[str, FileCoverage]:
 
 
 def _file_coverage(hits: Mapping[int, int]) -> FileCoverage:
-    return FileCoverage(len(hits), tuple(sorted(line for line, count in hits.items() if not count)))
+    missing, executed = (tuple(sorted(line for line in hits if bool(hits[line]) is ran)) for ran in (False, True))
+    return FileCoverage(len(hits), missing, executed_lines=executed)
 
 
 def _cobertura(data: bytes) -> tuple[list[str], list[tuple[str, _Hits]]]:

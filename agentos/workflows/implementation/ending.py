@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from agentos.documents.approval import REHEARSER
 from agentos.documents.verdict import Verdict
 from agentos.workflows.implementation.judging import best_round, find_stagnation
-from agentos.workflows.implementation.state import IMPLEMENTED, NEEDS_REVISION, Green, ImplementationState
+from agentos.workflows.implementation.state import IMPLEMENTED, NEEDS_REVISION, REHEARSED, Green, ImplementationState
 
 MOST_PLANS = 3
 MOST_SCAFFOLDS = 3
@@ -44,6 +45,8 @@ def _is_weak(green: Green | None) -> bool:
 def conclusion(state: ImplementationState, max_rounds: int) -> tuple[str, str]:
     """The outcome and, unless all is well, why."""
     green = state["green"]
+    if green is not None and green.is_green and state["coder"] == REHEARSER:
+        return REHEARSED, "the offline model wrote a skeleton: nothing of the design is carried out"
     if green is not None and green.is_green:
         return IMPLEMENTED, f"not verified: {'; '.join(green.unverified)}" if green.unverified else ""
     return NEEDS_REVISION, _why_not(state, max_rounds)
@@ -73,7 +76,7 @@ def is_the_works_own(state: ImplementationState) -> bool:
 def round_to_restore(state: ImplementationState, outcome: str) -> int | None:
     """The round to go back to: the best one, unless it is the last."""
     rounds = state["rounds"]
-    if outcome == IMPLEMENTED or not rounds:
+    if outcome in (IMPLEMENTED, REHEARSED) or not rounds:
         return None
     best = best_round(rounds)
     return best if best != len(rounds) - 1 else None

@@ -164,6 +164,9 @@ class Deviation:
     reason: str
 
 
+_TURNING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_PROSE: Final = (".md", ".rst", ".txt", ".po", ".html")
+_CODING: Final = re.compile(r"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?P<name>[-\w.]+)")
 _OPEN_TAG: Final = re.compile(r'<(?P<kind>create|replace|edit)(?P<attributes>(?: +\w+="[^"\n]*")*) *>')
 _DELETE_TAG: Final = re.compile(r'<delete(?P<attributes>(?: +\w+="[^"\n]*")*) */>')
 _ANY_TAG: Final = re.compile(r"</?(?:create|replace|edit|delete)\b")
@@ -323,7 +326,7 @@ def _check(operations: Sequence[FileOperation], policy: Policy) -> Iterator[Mist
         total_bytes += (size := sum(len(text.encode("utf-8", "surrogatepass")) for text in texts))
         if size > policy.max_file_bytes:
             yield Mistake(path, f"has {size} bytes, at most {policy.max_file_bytes}")
-        yield from (Mistake(path, mistake) for text in texts if (mistake := _text_problem(text)))
+        yield from (Mistake(path, mistake) for text in texts if (mistake := _text_problem(text, path)))
         if isinstance(operation, EditFile):
             yield from (Mistake(path, "has an empty SEARCH part") for edit in operation.edits if not edit.search)
     if total_bytes > policy.max_total_bytes:
@@ -342,13 +345,18 @@ def _texts(operation: FileOperation) -> list[str]:
             return []
 
 
-def _text_problem(text: str) -> str | None:
+def _text_problem(text: str, path: str) -> str | None:
     if "\0" in text:
         return "has a NUL character: only text files can be written"
     try:
         text.encode()
     except UnicodeEncodeError:
         return "has characters that are not valid Unicode"
+    if _TURNING.search(text) and not path.endswith(_PROSE):
+        return "has characters that turn the direction of text: code must read as it runs"
+    declared = _CODING.match(text) if path.endswith((".py", ".pyi")) else None
+    if declared and declared["name"].lower().replace("_", "-") not in ("utf-8", "utf8", "ascii", "us-ascii"):
+        return f"says that it is in {declared['name']}: files are written in UTF-8"
     return None
 
 

@@ -163,7 +163,7 @@ class GreenVerdict:
     missing: tuple[str, ...] = ()
     """Tests that must pass and were not run, or were skipped: a test that vanished is not a test that passed."""
     shortfalls: Mapping[str, float] | None = None
-    """Changed files below the coverage target, with their percentage."""
+    """Changed files whose changed lines are below the coverage target, with their percentage."""
     coverage_percent: float | None = None
     regressions: tuple[str, ...] = ()
     """Tests of the project that passed before and do not now."""
@@ -181,9 +181,8 @@ class GreenVerdict:
 
     @property
     def is_green_as_far_as_known(self) -> bool:
-        return not (
-            self.problem or self.failing or self.missing or self.shortfalls or self.regressions or self.former_failing
-        )
+        found = (self.failing, self.missing, self.shortfalls, self.regressions, self.former_failing)
+        return not (self.problem or self.weakness or any(found))
 
     def words(self) -> str:
         """One line."""
@@ -195,7 +194,8 @@ class GreenVerdict:
             ("failing in the version before they were changed", self.former_failing),
         ):
             parts += [f"{len(ids)} {noun} ({ids[0]})"] if ids else []
-        parts += [f"{path} is covered {percent:.0f} %" for path, percent in (self.shortfalls or {}).items()]
+        shortfalls = (self.shortfalls or {}).items()
+        parts += [f"{path} is covered {percent:.0f} % where it is changed" for path, percent in shortfalls]
         if not parts:
             # Of what is not green it is clear enough that not everything was looked at.
             parts = [f"not verified: {check}" for check in self.unverified]
@@ -207,6 +207,7 @@ def judge_green(
     *,
     expected: Collection[str] = (),
     changed_files: Collection[str] = (),
+    changed_lines: Mapping[str, Collection[int]] | None = None,
     coverage_target: float | None = None,
     suite_before: SuiteReport | None = None,
     suite_after: SuiteReport | None = None,
@@ -216,7 +217,8 @@ def judge_green(
 ) -> GreenVerdict:
     """Judge a run after the code was written.
 
-    `expected` are ids that must have passed (parameters may be left out); `changed_files` those that are there still.
+    `expected` are ids that must have passed (parameters may be left out); `changed_files` those that are there still,
+    with their `changed_lines` where these are known: the coverage of the others counts as a whole.
     `suite_before` and `suite_after` are the
     project's own suite without and with the change; without `suite_before` nothing is compared. Of `former`, a run of
     changed tests as they were, the ids in `owed` have to pass; `excused` ones may be gone.
@@ -229,7 +231,8 @@ def judge_green(
         unverified.append("which tests ran, since the command leaves no JUnit file")
     covered: Mapping[str, FileCoverage] = {}
     if coverage_target is not None:
-        covered, unmeasured = _coverage_of_changed(report, changed_files)
+        whole, unmeasured = _coverage_of_changed(report, changed_files)
+        covered = {path: file.only((changed_lines or {}).get(path)) for path, file in whole.items()}
         unverified += unmeasured
     if suite_before is not None and suite_after is None:
         unverified.append("the project's own suite, since it was not run again")
@@ -287,9 +290,9 @@ def _coverage_of_changed(
 
 
 def _total_percent(covered: Mapping[str, FileCoverage]) -> float:
-    statements = sum(file.statements for file in covered.values())
-    missing = sum(len(file.missing_lines) for file in covered.values())
-    return 100.0 if not statements else 100.0 * (1 - missing / statements)
+    parts = sum(file.parts for file in covered.values())
+    missing = sum(file.missing_parts for file in covered.values())
+    return 100.0 if not parts else 100.0 * (1 - missing / parts)
 
 
 def _regressions(before: SuiteReport, after: SuiteReport, excused: Collection[str]) -> tuple[str, ...]:

@@ -54,8 +54,7 @@ class NodeCalls:
 
     @property
     def coder(self) -> str:
-        models = self._context.settings.models
-        return models.coder or models.drafter
+        return self._context.settings.models.who_codes
 
     def record(self, kind: str, content: str) -> None:
         self._history.record(kind, content)

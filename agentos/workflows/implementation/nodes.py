@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentos.codebase.context import build_context
-from agentos.documents.approval import Absent, Changed, Intact, document_hash, verify_approval
+from agentos.documents.approval import REHEARSER, Absent, Changed, Intact, document_hash, verify_approval
 from agentos.documents.lld import parse_lld
 from agentos.documents.verdict import (
     InvalidReview,
@@ -40,6 +40,7 @@ from agentos.workflows.implementation.branch import (
 )
 from agentos.workflows.implementation.clean_checkout import clean_checkout
 from agentos.workflows.implementation.file_operations import PROTECTED, FileOperation, Policy
+from agentos.workflows.implementation.ground import BrokenGround, Surroundings, ground_problem
 from agentos.workflows.implementation.judging import (
     GreenVerdict,
     RedVerdict,
@@ -59,6 +60,7 @@ from agentos.workflows.implementation.proof import Claim, Proof, prove
 from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
 from agentos.workflows.implementation.state import (
     IMPLEMENTED,
+    REHEARSED,
     Baseline,
     Green,
     ImplementationState,
@@ -114,6 +116,8 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
     ProjectWorktree(worktree, folder).clear()
     with clean_checkout(context.project_dir, settings, commit) as checkout, checkout.fresh() as place:
         suite = ProjectTests(context, place).suite()
+        if problem := ground_problem(suite, _surroundings(context, checkout.worktree)):
+            raise BrokenGround(f"Nothing is asked of a model: {problem}.")
     return Baseline(
         approval=approval,
         base=base_name(repository, base),
@@ -125,8 +129,21 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
     )
 
 
+def _surroundings(context: Context, clean: ProjectWorktree) -> Surroundings:
+    modules = clean.submodules()
+    return Surroundings(
+        tracked=frozenset(clean.python_files()),
+        has_file=lambda path: (context.project_dir / path).is_file(),
+        empty_submodules=[path for path in modules if not any((clean.path / path).glob("*"))],
+    )
+
+
 def _approval_words(state: ImplementationState, context: Context) -> str:
     match verify_approval(state["lld_text"]):
+        case Intact(approval=approval) if approval.is_rehearsal and context.settings.models.who_codes == REHEARSER:
+            return f"rehearsed by {approval.reviewer} at {approval.approved_at}"
+        case Intact(approval=approval) if approval.is_rehearsal:
+            problem = "was approved by the offline model alone, which is a rehearsal"
         case Intact(approval=approval):
             return f"approved by {approval.reviewer} at {approval.approved_at}"
         case Changed(what=what):
@@ -224,7 +241,8 @@ def _policy(
 ) -> Policy:
     listed, documents = _listed_files(state), context.settings.documents
     folders = (documents.lld_dir, documents.lld_done_dir, documents.reports_dir)
-    is_approved = isinstance(verify_approval(state["lld_text"]), Intact)
+    found = verify_approval(state["lld_text"])
+    is_approved = isinstance(found, Intact) and not found.approval.is_rehearsal
     return Policy(
         listed=listed,
         frozen=tuple(frozen),
@@ -319,22 +337,27 @@ def verify_green(state: ImplementationState, context: Context) -> Implementation
     files, baseline = state["scaffold"].files, state["baseline"]
     changed = rounds.changed_code(worktree, baseline.commit)
     expected = [test_id for path in files for test_id in defined_tests(path, worktree.text(path))]
-    proof = prove(
-        context,
-        _claim(state, changed),
-        lambda so_far: _verdict(so_far, baseline, expected, changed).is_green_as_far_as_known,
+    lines = {path: worktree.changed_lines(baseline.commit, path) for path in changed}
+    claim = Claim(
+        baseline=baseline,
+        commit=state["head"],
+        listed=_listed_files(state),
+        tests=files,
+        code=changed,
+        changed_lines=lines,
     )
-    verdict = _verdict(proof, baseline, expected, changed)
+    proof = prove(context, claim, lambda so_far: _verdict(so_far, claim, expected).is_green_as_far_as_known)
+    verdict = _verdict(proof, claim, expected)
     failing = rounds.failing_ids(verdict, files, expected)
     entry = Round(failing, verdict.coverage_percent, commit=state["head"], words=verdict.words())
-    green = _green(verdict, proof, state["refusals"])
+    green = _green(verdict, proof, claim, state["refusals"])
     so_far = [*state["rounds"], entry]
     is_best = best_round(so_far) == len(so_far) - 1
     return {"rounds": [entry], "green": green, "best_green": green if is_best else state["best_green"]}
 
 
-def _verdict(proof: Proof, baseline: Baseline, expected: Sequence[str], changed: Sequence[str]) -> GreenVerdict:
-    report, suite = proof.new_tests, proof.suite
+def _verdict(proof: Proof, claim: Claim, expected: Sequence[str]) -> GreenVerdict:
+    report, suite, baseline = proof.new_tests, proof.suite, claim.baseline
     verdict = judge_green(
         replace(
             report,
@@ -342,7 +365,8 @@ def _verdict(proof: Proof, baseline: Baseline, expected: Sequence[str], changed:
             coverage_problem=suite.coverage_problem if suite else "the new tests do not pass yet",
         ),
         expected=expected,
-        changed_files=changed,
+        changed_files=claim.code,
+        changed_lines=claim.changed_lines,
         coverage_target=baseline.coverage_target,
         suite_before=baseline.suite,
         suite_after=suite,
@@ -354,17 +378,7 @@ def _verdict(proof: Proof, baseline: Baseline, expected: Sequence[str], changed:
     return replace(verdict, problem=verdict.problem or proof.forgery, weakness=weakness)
 
 
-def _claim(state: ImplementationState, changed: Sequence[str]) -> Claim:
-    return Claim(
-        baseline=state["baseline"],
-        commit=state["head"],
-        listed=_listed_files(state),
-        tests=state["scaffold"].files,
-        code=changed,
-    )
-
-
-def _green(verdict: GreenVerdict, proof: Proof, refusals: Sequence[str]) -> Green:
+def _green(verdict: GreenVerdict, proof: Proof, claim: Claim, refusals: Sequence[str]) -> Green:
     report, suite = proof.new_tests, proof.suite
     measured = (suite.coverage if suite else None) or {}
     is_green = verdict.is_green_as_far_as_known
@@ -373,6 +387,9 @@ def _green(verdict: GreenVerdict, proof: Proof, refusals: Sequence[str]) -> Gree
         unverified=verdict.unverified,
         coverage_percent=verdict.coverage_percent,
         by_file={path: round(file.percent, 1) for path, file in measured.items()},
+        by_change={
+            path: round(file.only(claim.changed_lines.get(path)).percent, 1) for path, file in measured.items()
+        },
         excluded={path: file.excluded for path, file in measured.items() if file.excluded},
         new_tests=report.kept(),
         suite=suite.kept() if suite else None,
@@ -409,6 +426,10 @@ def report(state: ImplementationState, context: Context) -> ImplementationUpdate
 def finalize(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
     worktree, baseline = open_worktree(state, context), state["baseline"]
+    if state["outcome"] == REHEARSED:
+        record = replace(_record(state, state["head"]), is_rehearsal=True)
+        context.write_document(record_path(context.project_dir, state["item_id"]), as_text(record))
+        return {"final_commit": state["head"]}
     if state["outcome"] != IMPLEMENTED:
         head = worktree.worktree.git().text("rev-parse", "HEAD")
         if ending.is_the_works_own(state):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentos.documents.approval import Absent, Changed, document_hash, verify_approval
+from agentos.documents.approval import REHEARSER, Absent, Changed, Intact, document_hash, verify_approval
 from agentos.documents.lld import parse_lld
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
@@ -57,7 +57,7 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
             why_not = why_implemented(design, project_dir, settings)
         if not why_not and not is_wanted_again:
             why_not = why_needs_revision(design, project_dir)
-        unapproved = None if choices.allows_unapproved else _why_unapproved(design)
+        unapproved = None if choices.allows_unapproved else _why_unapproved(design, settings)
         if not why_not and not patterns:
             why_not = unapproved
         if why_not:
@@ -239,17 +239,21 @@ def why_implemented(design: Item, project_dir: Path, settings: Settings) -> Reas
         return Reason(ReasonKind.MERGED)
     record = read_record(project_dir, design.id)
     if record and record.document_hash == text_hash and has_branch(project_dir, record.branch):
+        if record.is_rehearsal:
+            return Reason(ReasonKind.REHEARSED_ON, record.branch) if settings.models.who_codes == REHEARSER else None
         return Reason(ReasonKind.IMPLEMENTED, record.branch)
     return None
 
 
-def _why_unapproved(design: Item) -> Reason | None:
+def _why_unapproved(design: Item, settings: Settings) -> Reason | None:
     answer = f"approve it with: {Hint.APPROVE.line(label=f'LLD-{design.id}')}"
     match verify_approval(design.input["lld_text"]):
         case Absent():
             return Reason(ReasonKind.NOT_APPROVED, further=answer)
         case Changed(what=what):
             return Reason(ReasonKind.CHANGED_SINCE_APPROVAL, what, answer)
+        case Intact(approval=approval) if approval.is_rehearsal and settings.models.who_codes != REHEARSER:
+            return Reason(ReasonKind.NOT_APPROVED, further=f"only rehearsed by the offline model; {answer}")
     return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from agentos.keys.redaction import redact_shapes
 from agentos.sandbox.limits import Limits
-from agentos.sandbox.sandbox import Sandbox, chosen_isolation, readable_paths
+from agentos.sandbox.sandbox import Sandbox, SandboxResult, chosen_isolation, readable_paths
 from agentos.settings import Implementation
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import is_test_file
@@ -50,9 +50,13 @@ class ProjectTests:
             return without_old_failures(self._command(command), before)
         return self.some(test_files)
 
-    @property
-    def is_pytest(self) -> bool:
-        return not self.context.settings.implementation.test
+    def prepare(self) -> SandboxResult:
+        """The user's setup command, in the sandbox that tests run in."""
+        chosen = self.context.settings.workstreams
+        place = replace(self._sandbox(), allow_network=chosen.setup_network == "yes")
+        python = find_python(*self._checkout_dirs, configured=self.context.settings.implementation.python or None)
+        place = replace(place, readable=(*place.readable, python.parent.parent))
+        return place.run(["/bin/sh", "-c", chosen.setup], timeout_seconds=self._timeout_seconds)
 
     def some(self, files: Sequence[str], *, timeout_seconds: float | None = None) -> SuiteReport:
         """The tests of some files, with pytest."""

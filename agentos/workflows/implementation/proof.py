@@ -6,7 +6,6 @@ run in its former version too.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 import secrets
@@ -29,7 +28,7 @@ from agentos.workflows.implementation.mutation import Mutant, mutants
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.state import Baseline
-from agentos.workflows.implementation.suite_report import SuiteReport
+from agentos.workflows.implementation.suite_report import SuiteKilled, SuiteReport
 
 _QUICK_SECONDS: Final = 20.0
 """A suite that takes longer is not run a third time as a whole."""
@@ -50,6 +49,8 @@ class Claim:
     """Test files that the branch adds or changes."""
     code: Sequence[str]
     """Other files that it adds or changes."""
+    changed_lines: Mapping[str, frozenset[int]]
+    """Where it changes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,21 +159,29 @@ class _Trial:
         for mutant in self._mutants():
             if not unmoved:
                 break
+            passed = self._passed_with(mutant, limit)
+            tried.append(f"{mutant.path} line {mutant.line} {mutant.what}")
+            noticed += passed != report.passed
+            unmoved &= passed
+        return Mutation(tuple(tried), noticed)
+
+    def _passed_with(self, mutant: Mutant, limit: float) -> frozenset[str]:
+        try:
             run = self.run(
                 lambda tests: tests.some(self.claim.tests, timeout_seconds=limit),
-                functools.partial(_put, files={mutant.path: mutant.source}),
+                lambda place: _put(place, {mutant.path: mutant.source}),
             )
-            tried.append(f"{mutant.path} line {mutant.line} {mutant.what}")
-            noticed += not run.is_success
-            unmoved &= run.passed
-        return Mutation(tuple(tried), noticed)
+        except SuiteKilled:
+            # The mistake may have eaten all memory: that is noticed.
+            return frozenset()
+        return run.passed if not run.problem and not run.timed_out else frozenset()
 
     def _mutants(self) -> list[Mutant]:
         """The strongest of each changed file first."""
         per_file = []
         for path in self.claim.code:
             if path.endswith(".py"):
-                lines = self.checkout.worktree.changed_lines(self.claim.baseline.commit, path)
+                lines = self.claim.changed_lines[path]
                 per_file.append(mutants(path, self.checkout.worktree.text(path), lines, _MOST_MUTANTS))
         rows = itertools.zip_longest(*per_file)
         return [mutant for row in rows for mutant in row if mutant is not None][:_MOST_MUTANTS]

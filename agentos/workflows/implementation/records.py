@@ -27,6 +27,8 @@ class Implemented:
     title: str = ""
     reason: str = ""
     """Why a person has to look at it; empty when it is implemented."""
+    is_rehearsal: bool = False
+    """The offline model wrote it: it is nobody's to merge or publish."""
 
 
 def record_path(project_dir: Path, item_id: str) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from agentos.documents.files import FileChange
 from agentos.documents.lld import Lld, parse_lld
 from agentos.git.worktrees import BRANCH_PREFIX
+from agentos.workflows.implementation.file_operations import is_protected
 from agentos.workflows.implementation.state import IMPLEMENTED, ImplementationState
 from agentos.workflows.implementation.suite_plan import coverage_target
 from agentos.workflows.implementation.suite_report import CaseStatus, SuiteReport
@@ -20,6 +21,7 @@ def implementation_report(
     lld = parse_lld(state["lld_text"])
     sections = [
         f"# Implementation of LLD-{state['item_id']}: {_line(state['title'])}",
+        *([f"## Look at this first\n\n{_bullets(first)}"] if (first := _look_first(state, changed)) else []),
         _facts(state),
         "## Files against the design\n\n" + _table(("File", "Design", "Branch"), _file_rows(lld, changed)),
         "## Rounds\n\n" + (_table(("Round", "Result", "Coverage"), _round_rows(state)) or "No code was written.\n"),
@@ -33,6 +35,24 @@ def implementation_report(
         "## Test plan review\n\n" + _bullets(_review_lines(state)),
     ]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+def _look_first(state: ImplementationState, changed: Sequence[str]) -> list[str]:
+    """What a person should see before anything else."""
+    lines = [
+        f"`{path}` is changed, which is protected; the design lists it" for path in changed if is_protected(path)
+    ]
+    green = state["green"]
+    if green is not None and green.former is not None and green.former.failing:
+        names = ", ".join(f"`{_line(name)}`" for name in sorted(green.former.failing)[:5])
+        lines.append(
+            f"Existing tests were changed and fail as they were before; the design lists their files: {names}"
+        )
+    if green is not None:
+        lines += [
+            f"`{path}` keeps {count} lines from being measured" for path, count in sorted(green.excluded.items())
+        ]
+    return lines
 
 
 def _facts(state: ImplementationState) -> str:
@@ -173,8 +193,16 @@ def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
     lines.append(f"New tests: {_run_words(green.new_tests)}")
     if green.suite:
         lines.append(f"The project's own suite: {_run_words(green.suite)}")
-    lines.append(f"Coverage of changed files: {_percent(green.coverage_percent)}, target {target} %")
-    lines += [f"`{path}`: {percent:g} %" for path, percent in sorted(green.by_file.items())]
+    lines.append(f"Coverage of changed lines and branches: {_percent(green.coverage_percent)}, target {target} %")
+    lines += [
+        f"`{path}`: {green.by_change.get(path, percent):g} % where it is changed, {percent:g} % of the whole file"
+        for path, percent in sorted(green.by_file.items())
+    ]
+    if green.former:
+        lines.append(f"Changed tests in their former version: {_run_words(green.former)}")
+    if green.mutants:
+        noticed = f"{green.mutants_noticed} of {len(green.mutants)} mistakes made on purpose were noticed"
+        lines.append(f"{noticed}: {_line('; '.join(green.mutants))}")
     lines += [
         f"`{path}` keeps {count} lines from being measured: see whether it should (`pragma: no cover`)"
         for path, count in sorted(green.excluded.items())

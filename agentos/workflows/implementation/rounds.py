@@ -7,12 +7,13 @@ from collections.abc import Collection, Sequence
 from agentos.workflows.implementation.judging import GreenVerdict
 from agentos.workflows.implementation.project_tests import is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
-from agentos.workflows.implementation.suite_report import SuiteReport
+from agentos.workflows.implementation.suite_report import FileCoverage, SuiteReport
 
 _MOST_CASES = 10
 _MOST_CASE_CHARACTERS = 2_000
 _MOST_OUTPUT_CHARACTERS = 4_000
 _MOST_REFUSALS = 5
+_MOST_LINES = 60
 
 
 def changed_code(worktree: ProjectWorktree, since: str) -> list[str]:
@@ -39,6 +40,15 @@ def failing_ids(verdict: GreenVerdict, test_files: Collection[str], expected: Se
     return frozenset((named - whole_files if inside else named) | inside | problem)
 
 
+def _not_run(file: FileCoverage | None) -> str:
+    """Lines, and ways between lines, that no test takes."""
+    if file is None:
+        return "not measured"
+    lines = f"not run: lines {', '.join(map(str, file.missing_lines[:_MOST_LINES]))}"
+    ways = ", ".join(f"{start} to {end}" for start, end in file.missing_branches[:_MOST_LINES])
+    return f"{lines}; ways not taken: {ways}" if ways else lines
+
+
 def feedback(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | None, refusals: Sequence[str]) -> str:
     """The last round in words for the coder, bounded (pure)."""
     lines = [verdict.words()]
@@ -47,8 +57,7 @@ def feedback(verdict: GreenVerdict, report: SuiteReport, suite: SuiteReport | No
     for case in wanted[:_MOST_CASES]:
         lines.append(f"\n{case.id}\n{case.message[-_MOST_CASE_CHARACTERS:]}")
     for path, percent in (verdict.shortfalls or {}).items():
-        missing = (suite.coverage or {})[path].missing_lines if suite else ()
-        lines.append(f"{path}: {percent:.0f} % covered; not run: lines {', '.join(map(str, missing[:60]))}")
+        lines.append(f"{path}: {percent:.0f} % covered; {_not_run((suite.coverage or {})[path] if suite else None)}")
     if verdict.problem:
         lines.append(report.output[-_MOST_OUTPUT_CHARACTERS:])
     lines += [f"Refused: {refusal}" for refusal in refusals[-_MOST_REFUSALS:]]

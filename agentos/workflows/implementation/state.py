@@ -16,6 +16,7 @@ from agentos.workflows.implementation.suite_report import SuiteReport
 from agentos.workflows.stage_records import latest
 
 IMPLEMENTED: Final = outcomes.IMPLEMENTED.name
+REHEARSED: Final = outcomes.REHEARSED.name
 NEEDS_REVISION: Final = outcomes.NEEDS_REVISION.name
 
 
@@ -72,6 +73,9 @@ class Green:
     unverified: tuple[str, ...]
     coverage_percent: float | None
     by_file: Mapping[str, float]
+    """Coverage of whole files."""
+    by_change: Mapping[str, float] = field(default_factory=dict)
+    """Of the lines and branches that the branch changed."""
     excluded: Mapping[str, int] = field(default_factory=dict)
     """Lines that a file keeps from being measured."""
     new_tests: SuiteReport

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from signal import SIGKILL, SIGTERM
 from typing import Final
 from xml.etree import ElementTree
 
@@ -47,6 +48,10 @@ _READING_ORDER: Final = (
 _GOOD: Final = (CaseStatus.PASSED, CaseStatus.XPASSED)
 
 
+class SuiteKilled(AgentosError):
+    """Something ended the tests that is not known to be theirs: nothing can be said about the code."""
+
+
 class JunitError(AgentosError):
     """A JUnit file is not one, is too large, or tries tricks."""
 
@@ -81,10 +86,39 @@ class FileCoverage:
     missing_lines: tuple[int, ...]
     excluded: int = 0
     """Lines that the code asks not to be measured."""
+    executed_lines: tuple[int, ...] = field(default=(), compare=False)
+    """Empty when a report only says what is missing."""
+    branches: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    """Ways from one line to another that the tests took, where a line has several."""
+    missing_branches: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+
+    @property
+    def parts(self) -> int:
+        return self.statements + len(self.branches) + len(self.missing_branches)
+
+    @property
+    def missing_parts(self) -> int:
+        return len(self.missing_lines) + len(self.missing_branches)
 
     @property
     def percent(self) -> float:
-        return 100.0 if not self.statements else 100.0 * (1 - len(self.missing_lines) / self.statements)
+        """Of its lines and branches."""
+        return 100.0 if not self.parts else 100.0 * (1 - self.missing_parts / self.parts)
+
+    def only(self, lines: Collection[int] | None) -> FileCoverage:
+        """The same of some of its lines; of all when they are None, or nobody knows which ones ran."""
+        if lines is None or (self.statements and not self.executed_lines and not self.missing_lines):
+            return self
+        missing = tuple(line for line in self.missing_lines if line in lines)
+        executed = tuple(line for line in self.executed_lines if line in lines)
+        return FileCoverage(
+            len(missing) + len(executed),
+            missing,
+            self.excluded,
+            executed,
+            tuple(branch for branch in self.branches if branch[0] in lines),
+            tuple(branch for branch in self.missing_branches if branch[0] in lines),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +157,11 @@ class SuiteReport:
     def is_success(self) -> bool:
         """Nothing fails, and the command says so too: a report alone can be forged by the code under test."""
         return self.exit_code == 0 and not self.timed_out and not self.failing and not self.problem
+
+    @property
+    def was_killed(self) -> bool:
+        """Ended by a signal that code under test has no reason to send: the kernel's, or somebody's."""
+        return self.exit_code is None and not self.timed_out and self.signal_number in (SIGKILL, SIGTERM)
 
     def in_words(self) -> str:
         """How many tests ended how, as pytest counts them."""

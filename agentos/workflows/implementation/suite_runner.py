@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from agentos.workflows.implementation.suite_report import (
     CaseResult,
     FileCoverage,
     JunitError,
+    SuiteKilled,
     SuiteReport,
     parse_junit,
 )
@@ -81,8 +83,19 @@ class Pytest:
     ) -> SuiteReport:
         """Run `tests` (files or ids; all when empty), measuring the coverage of the Python files in `measure`.
 
-        Raises UsageError when the interpreter has no pytest. Coverage is None when it has no `coverage`.
+        Raises UsageError when the interpreter has no pytest, SuiteKilled when something kills the tests twice.
+        Coverage is None when the interpreter has no `coverage`.
         """
+        for _ in range(2):
+            report = self._run_once(tests, measure, timeout_seconds)
+            if not report.was_killed:
+                return report
+        name = signal.Signals(report.signal_number or 0).name
+        raise SuiteKilled(
+            f"{report.command} was ended by {name}, twice: is there enough memory? The code is not judged."
+        )
+
+    def _run_once(self, tests: Sequence[str], measure: Sequence[str], timeout_seconds: float) -> SuiteReport:
         place = replace(self.sandbox, readable=(*self.sandbox.readable, self.python.parent.parent))
         measured = [path for path in measure if path.endswith(".py")]
         with scratch_folder("agentos-tests-") as scratch:
@@ -217,7 +230,14 @@ def _coverage_file(name: str, record: Mapping[str, Any], root: Path) -> tuple[st
     path = (root / name).resolve()
     missing = tuple(int(line) for line in record["missing_lines"])
     excluded = len(record.get("excluded_lines", ()))
-    coverage = FileCoverage(int(record["summary"]["num_statements"]), missing, excluded)
+    coverage = FileCoverage(
+        int(record["summary"]["num_statements"]),
+        missing,
+        excluded,
+        tuple(int(line) for line in record.get("executed_lines", ())),
+        tuple((int(start), int(end)) for start, end in record.get("executed_branches", ())),
+        tuple((int(start), int(end)) for start, end in record.get("missing_branches", ())),
+    )
     return (path.relative_to(root).as_posix() if path.is_relative_to(root) else name), coverage
 
 

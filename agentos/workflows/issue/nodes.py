@@ -16,7 +16,7 @@ from agentos.workflows.context import Context
 from agentos.workflows.document_checks import check_document
 from agentos.workflows.drafting.conclusion import REVISION_STATUS, finish
 from agentos.workflows.drafting.nodes import DocumentKind
-from agentos.workflows.drafting.state import APPROVED, Draft, DraftingState, DraftingUpdate
+from agentos.workflows.drafting.state import APPROVED, REHEARSED, Draft, DraftingState, DraftingUpdate
 
 _CONTEXT_SHARE = 0.5
 """An issue says what, not how: half the context a design gets is enough."""
@@ -57,7 +57,7 @@ def approved_issue(path: Path, brief_hash: str) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     found = verify_approval(text)
-    if not isinstance(found, Intact) or found.approval.issue_hash != brief_hash:
+    if not isinstance(found, Intact) or found.approval.issue_hash != brief_hash or found.approval.is_rehearsal:
         return ""
     return _FRONT_MATTER.sub("", without_approval(text), count=1).strip() + "\n"
 
@@ -75,7 +75,7 @@ def finalize(state: DraftingState, context: Context) -> DraftingUpdate:
 
 def _with_front_matter(state: DraftingState, outcome: str) -> str:
     # Said in the front matter, an issue's place for it: nobody designs for an issue that is not ready.
-    status = "" if outcome == APPROVED else f"status: {REVISION_STATUS}\n"
+    status = "" if outcome in (APPROVED, REHEARSED) else f"status: {REVISION_STATUS}\n"
     text = state["draft"].text.lstrip()
     match = _FRONT_MATTER.match(text)
     own = [line for line in match[0].splitlines()[1:-1] if not line.startswith(("id:", "status:"))] if match else []

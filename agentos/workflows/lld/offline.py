@@ -89,7 +89,7 @@ def _files(project_dir: Path, issue_text: str, number: str) -> list[tuple[str, s
     code = [path for path in paths if path.endswith(_CODE_SUFFIXES) and "test" not in path]
     ranked = sorted(code, key=lambda path: (-len(wanted & set(terms(path))), path))
     test_dir = "tests/" if any(path.startswith("tests/") for path in paths) else ""
-    changes = [(path, "Modify", "Carry the new behaviour") for path in ranked[:2]]
+    changes = [(path, "Modify", "Rehearsal: named by chance, nothing is designed") for path in ranked[:2]]
     return [*changes, (f"{test_dir}test_issue_{number.replace('-', '_')}.py", "Add", "Tests for every requirement")]
 
 

@@ -23,7 +23,16 @@ _FIND: dict[str, Callable[[Path, Settings, Wanted], Pending]] = {
     "implementation": partial(find_designs, choices=Choices()),
     "pipeline": find_items,
 }
-_DONE = frozenset({ReasonKind.APPROVED, ReasonKind.IMPLEMENTED, ReasonKind.MERGED, ReasonKind.DESIGN_APPROVED})
+_DONE = frozenset(
+    {
+        ReasonKind.APPROVED,
+        ReasonKind.IMPLEMENTED,
+        ReasonKind.MERGED,
+        ReasonKind.DESIGN_APPROVED,
+        ReasonKind.REHEARSED_ON,
+        ReasonKind.REHEARSED_ALREADY,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

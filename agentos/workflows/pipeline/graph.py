@@ -7,7 +7,7 @@ from typing import Any, Final
 from langgraph.graph import END, START, StateGraph
 
 from agentos.workflows.context import current
-from agentos.workflows.drafting.state import APPROVED, DraftingInput
+from agentos.workflows.drafting.state import APPROVED, REHEARSED, DraftingInput
 from agentos.workflows.implementation.graph import graph as implementation_graph
 from agentos.workflows.implementation.state import ImplementationInput
 from agentos.workflows.lld.graph import graph as lld_graph
@@ -37,7 +37,7 @@ def _first_stage(state: PipelineState) -> str:
 
 
 def _after_design(state: PipelineState) -> str:
-    return _HAND_OVER if state["outcome"] == APPROVED else END
+    return _HAND_OVER if state["outcome"] in (APPROVED, REHEARSED) else END
 
 
 graph = build()

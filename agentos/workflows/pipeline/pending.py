@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
@@ -23,6 +24,8 @@ from agentos.workflows.implementation.records import branch_prefix
 from agentos.workflows.item_names import issue_files, item_named
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
+_HAS_DESIGN: Final = (ReasonKind.APPROVED, ReasonKind.REHEARSED_ALREADY)
+
 
 def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     """Issues that need a design, and approved designs that are not implemented."""
@@ -37,7 +40,7 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     reasons = dict(issues.reasons)
     skipped = [(item_id, _continued_elsewhere(item_id)) for item_id in sorted(begun, key=natural_key)]
     for item_id, reason in issues.skipped:
-        design = designs.get(item_id) if reason.kind is ReasonKind.APPROVED else None
+        design = designs.get(item_id) if reason.kind in _HAS_DESIGN else None
         done = _why_done(design, project_dir, settings) if design else reason
         if design is None or done:
             skipped.append((item_id, done or reason))

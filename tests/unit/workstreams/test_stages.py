@@ -41,8 +41,8 @@ def write_design(project: Path, workstream: Workstream, *, is_current: bool = Tr
     (item,) = find_work([workstream], ANALYZE, project, Settings()).items
     approval = ApprovalInfo(
         approved_at="2026-01-02T03:04:05Z",
-        drafter="offline",
-        reviewer="offline",
+        drafter="a model",
+        reviewer="another model",
         issue_hash=item.input["source_hash"] if is_current else "0" * 64,
         log=(),
     )

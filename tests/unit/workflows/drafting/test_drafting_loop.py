@@ -33,12 +33,19 @@ def counting_patch() -> Any:
     return lambda _request: {"sections": [{"heading": "2.2 Logic Flow", "text": f"1. Step {next(numbers)}."}]}
 
 
-def test_a_good_draft_is_approved_in_one_round(bench: Bench) -> None:
+def test_a_good_draft_passes_in_one_round_and_a_rehearsal_is_called_one(bench: Bench) -> None:
     state = bench.design()
-    assert (state["outcome"], state["reason"], state["draft"]["round"]) == ("approved", "", 1)
+    assert (state["outcome"], state["reason"], state["draft"]["round"]) == (
+        "rehearsed",
+        "the offline model approved it, which reads nothing",
+        1,
+    )
     found = verify_approval(bench.document())
     assert isinstance(found, Intact)
     assert found.approval.issue_hash == state["source_hash"]
+    assert found.approval.is_rehearsal
+    assert "Approved" not in bench.document()
+    assert "**Status:** Rehearsed" in bench.document()
 
 
 def test_a_draft_that_fails_the_check_is_revised_before_anyone_reviews_it(bench: Bench) -> None:
@@ -97,7 +104,7 @@ def test_a_patch_that_does_not_fit_is_sent_back_once_with_the_reason(bench: Benc
     bench.answer("lld.review", lambda _request: next(verdicts))
     bench.answer("lld.revise", lambda _request: next(patches))
     state = bench.design()
-    assert state["outcome"] == "approved"
+    assert state["outcome"] == "rehearsed"
     assert "1. Found." in bench.document()
     assert "The patch cannot be applied" in bench.prompts("lld.revise")[1]
 
@@ -183,7 +190,7 @@ def test_a_document_wrapped_in_one_fence_is_taken_out_of_it(bench: Bench) -> Non
     inside = plain.replace("* **Status:** Approved", "* **Status:** Draft")
     bench.answer("lld.draft", lambda _request: f"```markdown\n{inside}```\n")
     state = bench.design()
-    assert state["outcome"] == "approved"
+    assert state["outcome"] == "rehearsed"
     assert bench.document().startswith("# 7 - Feature")
 
 

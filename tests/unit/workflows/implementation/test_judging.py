@@ -110,7 +110,7 @@ def test_coverage_of_changed_code_counts_and_tests_do_not() -> None:
     verdict = judge_green(covered, changed_files=changed, coverage_target=90)
     assert verdict.shortfalls == {"a.py": 80.0}
     assert verdict.coverage_percent == 98.0
-    assert verdict.words() == "a.py is covered 80 %"
+    assert verdict.words() == "a.py is covered 80 % where it is changed"
     assert judge_green(covered, changed_files=changed, coverage_target=80).is_green
     assert judge_green(report(passed("a")), changed_files=["README.md"], coverage_target=80).is_green
 
@@ -190,3 +190,18 @@ def test_tests_are_found_by_reading() -> None:
 )
 def test_module_names(path: str, name: str | None) -> None:
     assert module_name(path) == name
+
+
+def test_one_tested_function_in_an_old_file_passes_and_an_untaken_branch_does_not() -> None:
+    old = FileCoverage(
+        10, (3, 4, 5), executed_lines=(1, 2, 6, 7, 8, 9, 10), branches=((9, 10),), missing_branches=((9, 1), (3, 4))
+    )
+    run = report(passed("t.py::a"), exit_code=0, coverage={"a.py": old})
+    judged = {
+        name: judge_green(run, changed_files=["a.py"], changed_lines={"a.py": lines}, coverage_target=90)
+        for name, lines in {"new": {6, 7, 8}, "branch": {8, 9, 10}}.items()
+    }
+    assert judged["new"].is_green
+    assert judged["new"].coverage_percent == 100.0
+    assert judged["branch"].shortfalls == {"a.py": 80.0}
+    assert judge_green(run, changed_files=["a.py"], coverage_target=90).shortfalls

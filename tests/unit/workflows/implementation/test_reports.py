@@ -216,7 +216,7 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
     assert "- Isolation of this and every other run: bwrap: code sees the project" in text
     assert "The project's own suite: did not end in time (`python -m pytest`)" in text
     assert "Passes already, so it proves nothing new: `a::b`" in text
-    assert "Coverage of changed files: not measured, target 85 %" in text
+    assert "Coverage of changed lines and branches: not measured, target 85 %" in text
     assert "- Not verified: the weather" in text
     assert "- `a.py` keeps 2 lines from being measured" in text
     by_exit_code = report_of_tests(

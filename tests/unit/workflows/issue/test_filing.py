@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,9 +27,23 @@ def github(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServ
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_REPOSITORY": "shop/catalogue",
             "AGENTOS_FILE_ISSUES": "1",
+            # What the offline model approves is a rehearsal, which is not filed.
+            "AGENTOS_REVIEWER": "recorded",
+            "AGENTOS_RECORDED_DIR": str(bench.project / "recorded"),
         }.items():
             monkeypatch.setenv(name, value)
+        record_reviews(bench, "approve")
         yield server
+
+
+def record_reviews(bench: Bench, verdict: str) -> None:
+    folder = bench.project / "recorded/issue/totals"
+    folder.mkdir(parents=True, exist_ok=True)
+    approval = json.dumps({"verdict": verdict, "summary": "Read.", "findings": [], "answers": []})
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    for number in range(1, 4):
+        saved = {"model": "recorded", "text": "", "structured": approval, "usage": usage}
+        (folder / f"N3_review.{number}.json").write_text(json.dumps(saved))
 
 
 def put_brief(bench: Bench, text: str = BRIEF) -> Path:
@@ -61,6 +76,7 @@ def test_the_same_brief_is_filed_once_and_a_new_one_of_its_name_again(bench: Ben
 
 
 def test_what_is_not_approved_is_not_filed(bench: Bench, github: GitHubServer) -> None:
+    record_reviews(bench, "discuss")
     brief = put_brief(bench, "# Totals\n\nToo short.\n")
     assert bench.write_issue("# Totals\n\nToo short.\n")["outcome"] == "needs_revision"
     assert github.requests == []
