@@ -426,22 +426,21 @@ def report(state: ImplementationState, context: Context) -> ImplementationUpdate
 def finalize(state: ImplementationState, context: Context) -> ImplementationUpdate:
     """The finished design moves to its done folder on the branch; commits are squashed if so chosen."""
     worktree, baseline = open_worktree(state, context), state["baseline"]
-    if state["outcome"] == REHEARSED:
-        record = replace(_record(state, state["head"]), is_rehearsal=True)
-        context.write_document(record_path(context.project_dir, state["item_id"]), as_text(record))
-        return {"final_commit": state["head"]}
-    if state["outcome"] != IMPLEMENTED:
+    if state["outcome"] not in (IMPLEMENTED, REHEARSED):
         head = worktree.worktree.git().text("rev-parse", "HEAD")
         if ending.is_the_works_own(state):
             record = replace(_record(state, head), reason=state["reason"])
             context.write_document(attempt_path(context.project_dir, state["item_id"]), as_text(record))
         return {"final_commit": head}
-    done_path = f"{context.settings.documents.lld_done_dir}/{_label(state)}.md"
-    worktree.put_files({done_path: state["lld_text"], state["lld_path"]: None})
-    head = worktree.commit(f"{_label(state)} is done")
+    head, is_rehearsal = state["head"], state["outcome"] == REHEARSED
+    if not is_rehearsal:
+        done_path = f"{context.settings.documents.lld_done_dir}/{_label(state)}.md"
+        worktree.put_files({done_path: state["lld_text"], state["lld_path"]: None})
+        head = worktree.commit(f"{_label(state)} is done")
     if context.settings.implementation.commits == "squash":
         head = squash(worktree.worktree, baseline.commit, _final_message(state), AUTHOR)
-    context.write_document(record_path(context.project_dir, state["item_id"]), as_text(_record(state, head)))
+    record = replace(_record(state, head), is_rehearsal=is_rehearsal)
+    context.write_document(record_path(context.project_dir, state["item_id"]), as_text(record))
     return {"head": head, "final_commit": head}
 
 
@@ -459,8 +458,9 @@ def _record(state: ImplementationState, commit: str) -> Implemented:
 def _final_message(state: ImplementationState) -> str:
     title = " ".join(state["title"].split())[:72]
     count = len(state["rounds"])
+    what = "Rehearses" if state["outcome"] == REHEARSED else "Implements"
     return (
-        f"{title}\n\nImplements {_label(state)} ({state['lld_path']}), {count} round{'' if count == 1 else 's'}.\n"
+        f"{title}\n\n{what} {_label(state)} ({state['lld_path']}), {count} round{'' if count == 1 else 's'}.\n"
         f"The design was {state['baseline'].approval}.\n"
     )
 
