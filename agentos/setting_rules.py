@@ -166,6 +166,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "implementation.coverage": _FILES_OR_NONE,
     "implementation.base": Text("a commit, branch or tag, like main", rf"^(?![\s-]){_LINE}+$"),
     "implementation.commits": OneOf(("squash", "stacked")),
+    "workstreams.setup": _ANY_TEXT,
     "workstreams.setup_network": OneOf(("no", "yes")),
     "implementation.sandbox": OneOf(("strongest", "bwrap", "namespaces", "landlock", "none")),
     "implementation.readable": ListOf(Text("a file or folder, like ~/datasets", rf"^{_LINE}+$")),

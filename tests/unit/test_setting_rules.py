@@ -55,6 +55,8 @@ REFUSED: dict[str, list[Any]] = {
     },
     "workstreams.dir": ["two\nlines"],
     "workstreams.copy": [["../.env"], ["/etc/passwd"]],
+    "workstreams.setup": ["a\0b"],
+    "workstreams.setup_network": ["maybe", ""],
     "workstreams.link": [["../.env"]],
     "workstreams.ports": [["WEB PORT"], ["1PORT"]],
     "workstreams.names": [["TEST-DB"]],
