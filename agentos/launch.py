@@ -43,6 +43,7 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.refusals import Patience
 from agentos.keys.send_log import SendLog
+from agentos.keys.shared_pool import shared_pool
 from agentos.llm import in_worker
 from agentos.llm.cli_login import with_cli_login
 from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
@@ -361,6 +362,7 @@ def _lease_server(
         memory=keys.memory,
         sends=SendLog() if keys.credentials.credentials else None,
         salt=load_salt() if keys.credentials.credentials else b"",
+        pool=shared_pool(with_cli_login(keys.credentials), load_salt()) if keys.credentials.credentials else None,
         budget=_budget(request),
         patience=_patience(request.max_wait_seconds),
         key_file=own_file if request.credentials is None else None,

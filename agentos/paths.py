@@ -97,6 +97,11 @@ def key_limits_path() -> Path:
     return home_dir() / "keys" / "limits.json"
 
 
+def key_pool_dir() -> Path:
+    """Where the owner of the home's pool is found, and who else uses it."""
+    return home_dir() / "keys" / "pool"
+
+
 def key_sends_path() -> Path:
     return home_dir() / "keys" / "sends.log"
 

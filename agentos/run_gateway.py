@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from agentos.engine.loop import READ, WRITE, Loop
-from agentos.engine.messages import LineBuffer
 from agentos.gateway.clients import new_token
 from agentos.gateway.environment import client_environment
 from agentos.gateway.messages import (
@@ -29,6 +28,7 @@ from agentos.gateway.messages import (
 from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRequest, LeaseReturn
 from agentos.processes.children import dying_with_parent
 from agentos.providers.evidence import TransportFailed
+from agentos.wire import LineBuffer
 
 TakeRequest = Callable[[str, LeaseRequest], None]
 _BACKLOG = 512

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from types import UnionType
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 RecordT = TypeVar("RecordT")
 Reader = Callable[[Any], Any]
@@ -104,3 +104,27 @@ def _exactly(*kinds: type) -> Reader:
 
 
 _list, _dict = _exactly(list), _exactly(dict)
+
+
+class LineBuffer:
+    """Bytes from a socket to whole lines. Linear, whatever the chunks."""
+
+    LIMIT: ClassVar[int] = 256 * 1024 * 1024
+    """A peer that sends this much without a newline does not speak our language."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        head, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            self._parts.append(data)
+            self._size += len(data)
+            if self._size > self.LIMIT:
+                raise ValueError("message too long")
+            return []
+        lines = b"".join([*self._parts, head]).split(b"\n")
+        self._parts = [rest] if rest else []
+        self._size = len(rest)
+        return lines

@@ -10,7 +10,7 @@ import time
 
 from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import READ, Loop
-from agentos.engine.messages import DownMessage, LineBuffer, decode_down, decode_up, encode
+from agentos.engine.messages import DownMessage, decode_down, decode_up, encode
 from agentos.errors import ExitCode
 from agentos.events import Event
 from agentos.keys.broker import KeyBroker
@@ -21,6 +21,7 @@ from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Succeeded
+from agentos.wire import LineBuffer
 from benchmarks.harness import scratch, verdict
 
 PROCESSES = 8

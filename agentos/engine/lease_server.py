@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agentos.engine.loop import Loop, Timer
+from agentos.engine.loop import READ, Loop, Timer
 from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
 from agentos.events import Listener, ParallelismChanged, Warned
@@ -101,8 +101,17 @@ class LeaseServer:
         self._counted_at_reload: int | None = None
         """The keys' edition when usable slots were last counted."""
         self._had_waiting = False
+        descriptor = broker.fileno()
+        if descriptor is not None:
+            loop.watch(descriptor, READ, self._hear_of_keys)
         if gateway is not None:
             gateway.serve(self.take)
+
+    def _hear_of_keys(self, _events: int) -> None:
+        """The home's pool says later what came of a call."""
+        self._answer()
+        if self._counted_at_reload is not None:
+            self._follow_keys(has_success=False)
 
     def worker_environment(self, item_id: str) -> Mapping[str, str]:
         """What the item's worker is told of the gateway."""
@@ -164,8 +173,10 @@ class LeaseServer:
             self._timer.cancel()
         if self._gateway is not None:
             self._gateway.close()
-        if self._broker.has_business:
-            self._broker.save()
+        descriptor = self._broker.fileno()
+        if descriptor is not None:
+            self._loop.unwatch(descriptor)
+        self._broker.close()
 
     def _count_usage(self, item_id: str, message: LeaseReturn) -> None:
         if isinstance(message.evidence, Succeeded):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from agentos.keys.leases import LeaseAnswer, LeaseRequest
 from agentos.wire import Codec
@@ -153,27 +153,3 @@ def decode_down(line: bytes) -> DownMessage:
 def decode_up(line: bytes) -> UpMessage:
     """In the coordinator. Raises ValueError on anything that no worker says: a node may have found the socket."""
     return _up.decode(line)
-
-
-class LineBuffer:
-    """Bytes from a socket to whole lines. Linear, whatever the chunks."""
-
-    LIMIT: ClassVar[int] = 256 * 1024 * 1024
-    """A peer that sends this much without a newline does not speak our language."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def feed(self, data: bytes) -> list[bytes]:
-        head, newline, rest = data.rpartition(b"\n")
-        if not newline:
-            self._parts.append(data)
-            self._size += len(data)
-            if self._size > self.LIMIT:
-                raise ValueError("message too long")
-            return []
-        lines = b"".join([*self._parts, head]).split(b"\n")
-        self._parts = [rest] if rest else []
-        self._size = len(rest)
-        return lines

@@ -33,7 +33,6 @@ from agentos.engine.messages import (
     ItemFailed,
     ItemOpened,
     ItemStopped,
-    LineBuffer,
     NodeReady,
     Proceed,
     StartItem,
@@ -54,6 +53,7 @@ from agentos.keys.redaction import Redactor
 from agentos.outcomes import AWAITING_REVIEW, COMPLETED, Cause
 from agentos.processes import host
 from agentos.processes.zombies import ZombieCollector
+from agentos.wire import LineBuffer
 
 if TYPE_CHECKING:
     from agentos.engine.graph import Execution, RunOptions

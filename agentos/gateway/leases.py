@@ -92,6 +92,9 @@ class OwnLeases:
         self._timer: asyncio.TimerHandle | None = None
         self.used: defaultdict[str, Usage] = defaultdict(lambda: Usage(cost_usd=0.0))
         """By client."""
+        descriptor = broker.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().add_reader(descriptor, self._turn)
 
     async def acquire(self, owner: str, ask: Ask) -> Lease:
         return await self._sent.acquire(owner, ask)
@@ -110,7 +113,10 @@ class OwnLeases:
         if self._timer is not None:
             self._timer.cancel()
         self._sent.end()
-        self._broker.save()
+        descriptor = self._broker.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        self._broker.close()
 
     def _take(self, owner: str, request: LeaseRequest) -> None:
         self._broker.take(owner, request)

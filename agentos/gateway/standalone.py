@@ -29,6 +29,7 @@ from agentos.keys.key_file import KeyFile
 from agentos.keys.memory import LimitMemory
 from agentos.keys.refusals import Patience
 from agentos.keys.send_log import SendLog
+from agentos.keys.shared_pool import shared_pool
 
 HOST = "127.0.0.1"
 _BACKLOG = 512
@@ -107,6 +108,7 @@ async def _server(
         memory=LimitMemory(),
         sends=SendLog(),
         salt=load_salt(),
+        pool=shared_pool(credentials, load_salt()),
         budget=None if options.budget_usd is None else Budget(options.budget_usd),
         patience=options.patience,
         key_file=KeyFile(load=lambda: load_credentials(environ=environ)),

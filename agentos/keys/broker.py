@@ -36,6 +36,7 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
 from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience, no_price
 from agentos.keys.send_log import SendLog
+from agentos.keys.shared_pool import SharedPool
 from agentos.keys.waiting import WaitingNotices
 from agentos.providers.evidence import (
     KEY_STATES,
@@ -105,8 +106,12 @@ class KeyBroker:
         on_reload: Callable[[CredentialSet], None] = lambda _credentials: None,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        pool: SharedPool | None = None,
     ) -> None:
-        """`on_reload` hears of changed keys before any of them is leased; a higher priority is served first."""
+        """`on_reload` hears of changed keys before any of them is leased; a higher priority is served first.
+
+        Keys are leased by `pool`, the home's, which also remembers limits and sends; else by one of this broker.
+        """
         self._credentials = credentials
         self._secrets = credentials.secrets
         self._emit = emit
@@ -118,9 +123,14 @@ class KeyBroker:
         self._priority_of = priority_of
         self._on_reload = on_reload
         self._clock = clock
-        self._pool = KeyPool(credentials.specs, rng=rng or random.Random())
+        self._shared = pool
+        self._pool = KeyPool(credentials.specs, rng=rng or random.Random()) if pool is None else pool
         if memory is not None:
             self._pool.import_limits(clock(), memory.load(credentials.fingerprints(salt)))
+        if pool is not None:
+            self._memory = memory = sends = None
+        self._untold: list[tuple[str, RateLimited | QuotaSpent | Rejected]] = []
+        """What is said of a key when the home's pool has told what became of it."""
         self._sends = sends
         self._marks = credentials.fingerprints(salt) if sends is not None else {}
         self._limits_stamp = memory.stamp() if memory is not None else None
@@ -155,6 +165,17 @@ class KeyBroker:
             case LeaseReturn(fence=fence, evidence=evidence):
                 self._take_back(owner, fence, evidence)
 
+    def fileno(self) -> int | None:
+        """Readable when `answers` may bring something new that came from elsewhere; None if nothing does."""
+        return None if self._shared is None else self._shared.fileno()
+
+    def close(self) -> None:
+        """Remember what is known, and leave the home's pool to others."""
+        if self.has_business:
+            self.save()
+        if self._shared is not None:
+            self._shared.close()
+
     def holds(self, owner: str, fence: int) -> bool:
         """Whether this lease is the owner's."""
         held = self._held.get(fence)
@@ -186,6 +207,9 @@ class KeyBroker:
     def answers(self) -> list[Delivery]:
         """Who is told what now. Each answer is given once."""
         now = self._clock()
+        if self._shared is not None:
+            self._shared.hear()
+            self._tell_the_untold(now, self._shared)
         if self._is_waited_for and abs(now - self._file_checked_at) >= CHECK_SECONDS:
             self._check_file()
         answers = self._fund(now)
@@ -310,9 +334,21 @@ class KeyBroker:
                 budget.settle(fence, 0.0)
 
     def _remember(self, now: float, key_name: str, evidence: Evidence) -> None:
-        if isinstance(evidence, RateLimited | QuotaSpent | Rejected):
+        if not isinstance(evidence, RateLimited | QuotaSpent | Rejected):
+            return
+        if self._shared is not None:
+            self._untold.append((key_name, evidence))
+        else:
             self._tell_of_limit(now, key_name, evidence)
             self.save()
+
+    def _tell_the_untold(self, now: float, pool: SharedPool) -> None:
+        untold, self._untold = self._untold, []
+        for key_name, evidence in untold:
+            if pool.has_news_of(key_name):
+                self._tell_of_limit(now, key_name, evidence)
+            else:
+                self._untold.append((key_name, evidence))
 
     def _fund(self, now: float) -> list[Delivery]:
         """Let calls into the queue as far as the money goes; in order: no small one passes a large one."""
@@ -461,6 +497,8 @@ class KeyBroker:
         new_secrets = credentials.changed_secrets(self._credentials)
         self._credentials, self._secrets = credentials, credentials.secrets
         self._marks = credentials.fingerprints(self._salt) if self._sends is not None else {}
+        if self._shared is not None:
+            self._shared.know_marks(credentials.fingerprints(self._salt))
         self._pool.replace_keys(self._clock(), credentials.specs, new_secrets)
         self._hopeless.clear()
         self.reloads += 1

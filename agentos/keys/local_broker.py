@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import select
 import threading
 import time
 from collections import deque
@@ -43,6 +44,9 @@ class LocalBroker:
         self._tickets = itertools.count(1)
         self._answers: dict[int, LeaseAnswer] = {}
         self._broker = make_broker(self._events.append)
+        descriptor = self._broker.fileno()
+        if descriptor is not None:
+            threading.Thread(target=self._hear, args=(descriptor,), name="agentos-keys", daemon=True).start()
 
     def acquire(self, ask: Ask) -> Lease:
         """Wait, in order, for a key. Raises NoUsableKeyError, or QuotaGoneError when patience ends before a limit."""
@@ -101,6 +105,13 @@ class LocalBroker:
         """How many calls wait for a key."""
         with self._changed:
             return self._broker.waiting_count
+
+    def _hear(self, descriptor: int) -> None:
+        """What the home's pool says, at any time."""
+        while select.select([descriptor], [], []):
+            with self._changed:
+                self._deliver()
+                self._changed.notify_all()
 
     def _next_answer(self, ticket: int) -> LeaseAnswer | None:
         self._deliver()

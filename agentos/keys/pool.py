@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -54,6 +54,8 @@ class Grant:
     fence: int
     provider: str
     model: str
+    tokens: int = 0
+    """As the ask estimated them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ class KeyPool:
     backwards. A call asks with `request`, gets its turn from `grants`, and ends with `release`.
     """
 
-    def __init__(self, specs: Iterable[KeySpec], *, rng: random.Random) -> None:
+    def __init__(self, specs: Iterable[KeySpec], *, rng: random.Random, first_fence: int = 0) -> None:
+        """Fences are greater than `first_fence`: those of a pool that follows another must be greater than its."""
         self._rng = rng
         self._time = -math.inf
         self._skew = 0.0
@@ -181,7 +184,7 @@ class KeyPool:
         self._ended: OrderedDict[int, _Granted] = OrderedDict()
         self._tickets = itertools.count(1)
         self._turn = 0
-        self._newest_fence = 0
+        self._newest_fence = first_fence
         self._day_ends: dict[str, float] = {}
         for spec in specs:
             self._attach(spec)
@@ -197,13 +200,15 @@ class KeyPool:
         priority: int = 0,
         call: int = 0,
         elsewhere_than: Iterable[str] = (),
+        without_groups: frozenset[str] = frozenset(),
     ) -> int:
         """Join the queue of (provider, model). Returns the ticket that a later grant names.
 
-        `call` is the owner's number for all attempts at one call. No group of a key in `elsewhere_than` serves it.
+        `call` is the owner's number for all attempts at one call. No group of a key in `elsewhere_than` serves it,
+        nor one of `without_groups`, which are not the owner's.
         """
         time = self._advance(now)
-        lane_id = (provider, model, self._avoided(time, provider, model, elsewhere_than))
+        lane_id = (provider, model, self._avoided(time, provider, model, elsewhere_than) | without_groups)
         ticket = next(self._tickets)
         name = f"{owner}/{call or ticket}"
         waiter = Waiter(ticket, owner, name, lane_id, max(estimated_tokens, 0), priority)
@@ -266,12 +271,27 @@ class KeyPool:
         if isinstance(evidence, Succeeded):
             self._lift(time, key, only_for_good=False)
 
+    def adopt(self, now: float, *, owner: str, key_name: str, model: str, fence: int) -> None:
+        """A lease that an earlier pool gave, and that has not ended: it counts against its key's cap."""
+        time = self._advance(now)
+        key = self._keys.get(key_name)
+        if key is None or fence in self._leases:
+            return
+        group = self._group_of(key)
+        self._quota(group, model).begin_call()
+        key.in_use += 1
+        receipt = Receipt(Sent(time, Size()), Send(time))
+        self._leases[fence] = _Granted(key, group, fence, owner, model, receipt)
+
     def drop_owner(self, now: float, owner: str) -> None:
         """The owner is gone: its leases come back as abandoned and its waiters vanish."""
+        self.drop_owners(now, lambda each: each == owner)
+
+    def drop_owners(self, now: float, is_gone: Callable[[str], bool]) -> None:
         self._advance(now)
-        for waiter in [waiter for waiter in self._waiters.values() if waiter.owner == owner]:
+        for waiter in [waiter for waiter in self._waiters.values() if is_gone(waiter.owner)]:
             self._remove_waiter(waiter)
-        for lease in [lease for lease in self._leases.values() if lease.owner == owner]:
+        for lease in [lease for lease in self._leases.values() if is_gone(lease.owner)]:
             self.release(now, lease.key.spec.name, lease.fence, Abandoned())
 
     def replace_keys(
@@ -303,12 +323,20 @@ class KeyPool:
         earliest = min(openings, default=math.inf)
         return None if math.isinf(earliest) else max(earliest, time) - self._skew
 
+    def group_names(self, provider: str) -> Iterable[str]:
+        return self._groups.get(provider, {}).keys()
+
     def exhaustion(
-        self, now: float, provider: str, model: str, elsewhere_than: Iterable[str] = ()
+        self,
+        now: float,
+        provider: str,
+        model: str,
+        elsewhere_than: Iterable[str] = (),
+        without_groups: frozenset[str] = frozenset(),
     ) -> Exhaustion | None:
         """Why a call would have to wait; None if it can go now or after a moment's pacing."""
         time = self._advance(now)
-        avoided = self._avoided(time, provider, model, elsewhere_than)
+        avoided = self._avoided(time, provider, model, elsewhere_than) | without_groups
         serving = self._serving(provider, model, avoided)
         if not serving:
             return self._none_valid(provider, model)
@@ -334,12 +362,14 @@ class KeyPool:
         said = dict.fromkeys(quota.words for _, quota in self._quotas(provider, model) if quota and quota.words)
         return NoneValid(names, tuple(said))
 
-    def usable_slots(self, now: float, provider: str, model: str) -> int:
+    def usable_slots(
+        self, now: float, provider: str, model: str, without_groups: frozenset[str] = frozenset()
+    ) -> int:
         """How many calls the keys can carry at once: all of an open group, one of a group that is reopening."""
         time = self._advance(now)
         slots = 0
         for group, quota in self._quotas(provider, model):
-            if quota is not None and quota.is_limited(time):
+            if group.id[1] in without_groups or (quota is not None and quota.is_limited(time)):
                 continue
             carried = sum(key.spec.max_concurrent for key in group.keys.values() if key.is_valid)
             slots += min(carried, 1) if quota is not None and quota.is_reopening else carried
@@ -513,6 +543,7 @@ class KeyPool:
             fence=fence,
             provider=lane.provider,
             model=lane.model,
+            tokens=waiter.tokens,
         )
 
     def _remove_waiter(self, waiter: Waiter, *, is_served: bool = False) -> None:

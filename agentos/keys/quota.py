@@ -147,6 +147,10 @@ class Quota:
                 self._plan_daily_probe(now)
         return self.pace.record_send(now, tokens, day_ends)
 
+    def begin_call(self) -> None:
+        """A call is under way that was counted elsewhere. `end_call` follows."""
+        self._calls_under_way += 1
+
     def end_call(self) -> None:
         """A call that was sent is over, however it went."""
         self._calls_under_way -= 1

@@ -65,6 +65,7 @@ def _make_local_broker() -> LocalBroker:
     from agentos.keys.memory import LimitMemory  # noqa: PLC0415
     from agentos.keys.refusals import Patience  # noqa: PLC0415
     from agentos.keys.send_log import SendLog  # noqa: PLC0415
+    from agentos.keys.shared_pool import shared_pool  # noqa: PLC0415
     from agentos.llm.cli_login import with_cli_login  # noqa: PLC0415
 
     key_file = KeyFile(load=lambda: with_cli_login(load_credentials()))
@@ -77,6 +78,7 @@ def _make_local_broker() -> LocalBroker:
             memory=LimitMemory(),
             sends=SendLog(),
             salt=load_salt(),
+            pool=shared_pool(credentials, load_salt()),
             patience=Patience(MAX_WAIT_SECONDS, f"the {MAX_WAIT_SECONDS / 60:g} minutes that a call waits"),
             key_file=key_file,
             on_reload=lambda changed: _local_redactor.add(changed.secrets.values()),

@@ -20,7 +20,6 @@ from agentos.engine.messages import (
     ItemFailed,
     ItemOpened,
     ItemStopped,
-    LineBuffer,
     Message,
     NodeReady,
     Proceed,
@@ -32,6 +31,7 @@ from agentos.engine.messages import (
 )
 from agentos.keys.leases import Lease, LeaseGranted
 from agentos.providers.evidence import LearnedLimit
+from agentos.wire import LineBuffer
 
 START = StartItem(
     item_id="a1",

@@ -27,7 +27,6 @@ from agentos.engine.messages import (
     ItemDone,
     ItemFailed,
     ItemStopped,
-    LineBuffer,
     NodeReady,
     StartItem,
     UpMessage,
@@ -37,6 +36,7 @@ from agentos.engine.messages import (
 from agentos.engine.stopping import GRACE
 from agentos.keys.redaction import Redactor, redact_record
 from agentos.processes import host
+from agentos.wire import LineBuffer
 
 _servers: set[int] = set()
 """Fork servers of this program's runs: it may have several at once, each on a thread of its own."""

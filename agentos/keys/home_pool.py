@@ -1,0 +1,283 @@
+"""One pool for all that use a home: what its owner decides. No sockets, no threads; the clock is passed in.
+
+Clients name the keys they have, and are served with those alone. A client that is gone gives back what it held. When
+an owner has died, the next one hears first what the others still hold: nothing is leased beyond its cap meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentos.keys.home_messages import (
+    GiveBack,
+    Given,
+    Hello,
+    KeyNews,
+    LaneNews,
+    SharedKey,
+    ToClient,
+    ToOwner,
+    Unwant,
+    Want,
+)
+from agentos.keys.key_spec import KeySpec
+from agentos.keys.memory import LimitMemory
+from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyPool, NoneValid
+from agentos.keys.send_log import SendLog
+from agentos.providers.evidence import QuotaSpent, RateLimited, Rejected
+
+SETTLE_SECONDS = 0.7
+"""How long a new owner waits at most for those who outlived the last one to say what they hold."""
+
+Route = tuple[str, str, tuple[str, ...]]
+Delivery = tuple[str, ToClient]
+"""A client, and what it is told."""
+
+
+@dataclass(slots=True)
+class _Client:
+    keys: dict[str, SharedKey] = field(default_factory=dict)
+    tickets: dict[int, int] = field(default_factory=dict)
+    """The client's to the pool's."""
+    routes: dict[int, Route] = field(default_factory=dict)
+    """By the client's ticket."""
+    lanes: dict[Route, None] = field(default_factory=dict)
+    """What it has ever asked for: it is told of those as long as it is here."""
+    told: dict[Route, LaneNews] = field(default_factory=dict)
+
+
+class HomePool:
+    def __init__(
+        self,
+        *,
+        memory: LimitMemory | None = None,
+        sends: SendLog | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+        survivors: Iterable[str] = (),
+    ) -> None:
+        """`survivors` are clients of an earlier owner that live: nothing is given before they have said hello."""
+        self._memory = memory
+        self._sends = sends
+        self._clock = clock
+        # Fences of one owner after another grow, so that none means two leases.
+        self._pool = KeyPool((), rng=rng or random.Random(), first_fence=int(clock() * 1000) << 12)
+        self._clients: dict[str, _Client] = {}
+        self._by_ticket: dict[int, tuple[str, int]] = {}
+        self._awaited = set(survivors)
+        self._settled_at = clock() + SETTLE_SECONDS
+        self._out: list[Delivery] = []
+        self._saved_calls: dict[str, int] = {}
+
+    def take(self, client: str, message: ToOwner) -> None:
+        """What a client says; `turn` has what follows from it."""
+        match message:
+            case Hello():
+                self._greet(client, message)
+            case Want():
+                self._want(client, message)
+            case Unwant(ticket=ticket):
+                self._unwant(client, ticket)
+            case GiveBack():
+                self._give_back(client, message)
+
+    def leave(self, client: str) -> None:
+        """It is gone: what it held serves the next, and its keys go when nobody else has them."""
+        self._awaited.discard(client)
+        if client not in self._clients:
+            return
+        self.save()  # While its keys are known.
+        known = self._clients.pop(client)
+        for ticket in list(known.tickets):
+            self._forget_ticket(known, ticket)
+        self._pool.drop_owners(self._clock(), lambda owner: owner.startswith(f"{client}/"))
+        self._replace_keys()
+
+    @property
+    def is_settling(self) -> bool:
+        return bool(self._awaited) and self._clock() < self._settled_at
+
+    def turn(self) -> list[Delivery]:
+        """Who is told what now. Each answer is given once."""
+        if self._by_ticket and not self.is_settling:
+            self._grant()
+        for client, known in self._clients.items():
+            for route in dict.fromkeys((*known.lanes, *known.routes.values())):
+                self._tell_of_lane(client, known, route)
+        told, self._out = self._out, []
+        return told
+
+    def seconds_to_wake(self) -> float | None:
+        """When `turn` could bring something new by itself."""
+        now = self._clock()
+        if self.is_settling:
+            return max(0.0, self._settled_at - now)
+        due = self._pool.next_wake(now)
+        return None if due is None else max(0.0, due - now)
+
+    def save(self) -> None:
+        """Remember limits for the next owner. Not being able to is no reason to stop."""
+        if self._memory is None:
+            return
+        limits: dict[str, Any] = self._pool.export_limits()
+        for view in self._pool.snapshot(self._clock()):
+            new_calls = view.calls - self._saved_calls.get(view.name, 0)
+            if new_calls > 0:
+                limits.setdefault(view.name, {"models": {}})["new_calls"] = new_calls
+            self._saved_calls[view.name] = view.calls
+        try:
+            self._memory.save(limits, {mark: mark for mark in self._marks()}, now=self._clock())
+        except OSError:
+            self._memory = None
+
+    def _greet(self, client: str, hello: Hello) -> None:
+        known = self._clients.setdefault(client, _Client())
+        is_new = {key.mark for key in hello.keys} - self._marks()
+        known.keys = {key.mark: key for key in hello.keys}
+        known.told.clear()
+        self._replace_keys()
+        now = self._clock()
+        if self._memory is not None and is_new:
+            self._pool.import_limits(now, self._memory.load({mark: mark for mark in is_new}))
+        for held in hello.held:
+            self._pool.adopt(
+                now, owner=f"{client}/{held.owner}", key_name=held.mark, model=held.model, fence=held.fence
+            )
+        self._awaited.discard(client)
+
+    def _want(self, client: str, want: Want) -> None:
+        known = self._clients[client]
+        number = self._pool.request(
+            self._clock(),
+            owner=f"{client}/{want.owner}",
+            provider=want.provider,
+            model=want.model,
+            estimated_tokens=want.tokens,
+            priority=want.priority,
+            call=want.call,
+            elsewhere_than=want.refused_by,
+            without_groups=self._foreign_groups(known, want.provider),
+        )
+        known.tickets[want.ticket] = number
+        known.lanes[want.provider, want.model, ()] = None
+        known.routes[want.ticket] = (want.provider, want.model, want.refused_by)
+        self._by_ticket[number] = (client, want.ticket)
+
+    def _unwant(self, client: str, ticket: int) -> None:
+        known = self._clients[client]
+        number = known.tickets.get(ticket)
+        if number is not None:
+            self._forget_ticket(known, ticket)
+            self._pool.cancel(self._clock(), number)
+
+    def _give_back(self, client: str, back: GiveBack) -> None:
+        now = self._clock()
+        self._pool.release(now, back.mark, back.fence, back.evidence)
+        if isinstance(back.evidence, RateLimited | QuotaSpent | Rejected):
+            view = next((view for view in self._pool.snapshot(now) if view.name == back.mark), None)
+            if view is not None:
+                news = KeyNews(
+                    mark=back.mark, state=view.state, until=view.until, reason=view.reason, calls=view.calls
+                )
+                self._out.append((client, news))
+            self.save()
+
+    def _grant(self) -> None:
+        now = self._clock()
+        if self._sends is None:
+            self._give(self._pool.grants(now))
+            return
+        try:
+            with self._sends.turn():
+                self._pool.import_sends(now, self._sends.sent_by_others({m: m for m in self._marks()}, now))
+                for grant in self._pool.grants(now):
+                    self._give([grant])
+                    self._sends.note(grant.key_name, grant.model, now, grant.tokens)
+        except OSError:
+            self._sends = None
+            self._give(self._pool.grants(now))
+
+    def _give(self, grants: Iterable[Grant]) -> None:
+        for grant in grants:
+            client, ticket = self._by_ticket[grant.ticket]
+            self._forget_ticket(self._clients[client], ticket)
+            self._out.append((client, Given(ticket=ticket, mark=grant.key_name, fence=grant.fence)))
+
+    def _forget_ticket(self, known: _Client, ticket: int) -> None:
+        self._by_ticket.pop(known.tickets.pop(ticket), None)
+        route = known.routes.pop(ticket)
+        if route not in known.lanes and route not in known.routes.values():
+            known.told.pop(route, None)
+
+    def _tell_of_lane(self, client: str, known: _Client, route: Route) -> None:
+        now, (provider, model, refused_by) = self._clock(), route
+        foreign = self._foreign_groups(known, provider)
+        why = self._pool.exhaustion(now, provider, model, refused_by, foreign)
+        slots = self._pool.usable_slots(now, provider, model, foreign)
+        news = _lane_news(route, why, slots)
+        if known.told.get(route) != news:
+            known.told[route] = news
+            self._out.append((client, news))
+
+    def _foreign_groups(self, known: _Client, provider: str) -> frozenset[str]:
+        """Groups that the client has no key of."""
+        own = {key.group for key in known.keys.values()}
+        return frozenset(group for group in self._pool.group_names(provider) if group not in own)
+
+    def _marks(self) -> set[str]:
+        return {mark for known in self._clients.values() for mark in known.keys}
+
+    def _replace_keys(self) -> None:
+        """All that anybody has, each by the tightest that is said of it."""
+        by_mark: dict[str, list[SharedKey]] = {}
+        for known in self._clients.values():
+            for mark, key in known.keys.items():
+                by_mark.setdefault(mark, []).append(key)
+        self._pool.replace_keys(self._clock(), [_tightest(keys) for keys in by_mark.values()])
+
+
+def _tightest(keys: Collection[SharedKey]) -> KeySpec:
+    first = next(iter(keys))
+
+    def least(values: Iterable[int | None]) -> int | None:
+        return min((value for value in values if value is not None), default=None)
+
+    return KeySpec(
+        name=first.mark,
+        provider=first.provider,
+        group=first.group,
+        max_concurrent=min(key.max_concurrent for key in keys),
+        rpm=least(key.rpm for key in keys),
+        tpm=least(key.tpm for key in keys),
+        rpd=least(key.rpd for key in keys),
+    )
+
+
+def _lane_news(route: Route, why: Exhaustion | None, slots: int) -> LaneNews:
+    provider, model, refused_by = route
+    kind, until = "free", None
+    busy: tuple[str, ...] = ()
+    limited: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    match why:
+        case AllInUse():
+            kind, busy, limited, until = "in_use", why.busy, why.limited, why.until
+        case AllLimited():
+            kind, until = "limited", why.until
+        case NoneValid():
+            kind, busy, words = "none_valid", why.names, why.words
+    return LaneNews(
+        provider=provider,
+        model=model,
+        refused_by=refused_by,
+        why=kind,
+        busy=busy,
+        limited=limited,
+        until=until,
+        words=words,
+        slots=slots,
+    )
