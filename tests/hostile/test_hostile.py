@@ -50,7 +50,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         made.close()
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+@pytest.mark.parametrize(
+    "probe",
+    [pytest.param(each, marks=() if each.quick else pytest.mark.slow, id=each.name) for each in PROBES],
+)
 def test_hostile_code_is_contained(
     probe: Attack, strength: Isolation, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

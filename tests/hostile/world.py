@@ -110,7 +110,8 @@ class World(Designs):
             path.write_bytes(data)
         tables = "".join(f"[{section}]\n{_as_toml(values)}\n" for section, values in attack.settings.items())
         (self.project / "agentos.toml").write_text(self.filled(tables))
-        self.git("add", "--all", "--force", ".")
+        # By name: the .env of the checkout is not for a commit.
+        self.git("add", "--force", "--", *attack.project, "agentos.toml")
         self.git("commit", "--quiet", "-m", "What the attack finds")
 
     def attack(self, *numbers: int, strength: str) -> Finished:
