@@ -13,6 +13,8 @@ BASE_URL_VARIABLES = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "google": ("GOOGLE_GEMINI_BASE_URL",),
 }
+_CODEX_KEY = "CODEX_API_KEY"
+"""What `codex exec` reads in the place of a login."""
 _PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _DIRECT = ("NO_PROXY", "no_proxy")
 
@@ -35,6 +37,8 @@ def client_environment(
             continue
         found |= dict.fromkeys(urls, client_url(provider, root))
         found |= dict.fromkeys([name for name in keys if name in environ] or keys[:1], token)
+    if "OPENAI_BASE_URL" in found:
+        found[_CODEX_KEY] = token
     if found and any(environ.get(name) for name in _PROXIES):
         for name in _DIRECT:
             found[name] = ",".join(filter(None, [environ.get(name, ""), "127.0.0.1", "localhost"]))

@@ -72,15 +72,15 @@ class GatewayServer:
         if received.path == "/" and received.method in ("GET", "HEAD"):
             return await answer.whole(200, [("content-type", "text/plain")], b"")  # Claude Code looks who is here.
         _, dialect, path = dialect_of(received)
+        if path == openai.RESPONSES and received.method == "GET":
+            # Codex tries a WebSocket first; with this answer it uses HTTP from there on.
+            return await answer.error(dialect, 426, "This gateway speaks no WebSocket: use HTTP.")
         owner = self._clients.owner(token_of(received, dialect), answer.peer_port)
         if owner is None:
             words = (
                 "The gateway does not know this token: each is valid as long as the item or client it was made for."
             )
             return await answer.error(dialect, 401, words)
-        if path == openai.RESPONSES and received.method == "GET":
-            # Codex tries a WebSocket first; with this answer it uses HTTP from there on.
-            return await answer.error(dialect, 426, "This gateway speaks no WebSocket: use HTTP.")
         try:
             call = read_call(received, self._policy)
         except LookupError as error:
