@@ -45,12 +45,14 @@ from agentos.keys.refusals import Patience
 from agentos.keys.send_log import SendLog
 from agentos.keys.shared_pool import shared_pool
 from agentos.llm import in_worker
-from agentos.llm.cli_login import with_cli_login
-from agentos.llm.endpoints import is_on_this_machine, refuse_unconfirmed, unconfirmed_urls
+from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
+from agentos.llm.keyless import with_keyless
 from agentos.llm.settings import MODEL_PRICES_VARIABLE, UNPRICED_VARIABLE
 from agentos.paths import store_path
 from agentos.processes import host
+from agentos.providers.addresses import is_on_this_machine
 from agentos.providers.provider import base_url_variable
+from agentos.providers.registry import providers
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
@@ -355,14 +357,14 @@ def _lease_server(
     emit: Listener,
     gateway: RunGateway | None,
 ) -> LeaseServer:
-    own_file = KeyFile(load=lambda: with_cli_login(load_credentials(environ=request.environment)))
+    own_file = KeyFile(load=lambda: with_keyless(load_credentials(environ=request.environment)))
     broker = KeyBroker(
-        with_cli_login(keys.credentials),
+        with_keyless(keys.credentials),
         emit=emit,
         memory=keys.memory,
         sends=SendLog() if keys.credentials.credentials else None,
         salt=load_salt() if keys.credentials.credentials else b"",
-        pool=shared_pool(with_cli_login(keys.credentials), load_salt()) if keys.credentials.credentials else None,
+        pool=shared_pool(with_keyless(keys.credentials), load_salt()) if keys.credentials.credentials else None,
         budget=_budget(request),
         patience=_patience(request.max_wait_seconds),
         key_file=own_file if request.credentials is None else None,
@@ -502,11 +504,12 @@ def _passing_on(request: RunRequest) -> list[str]:
 
 def _preloads(request: RunRequest, held: Sequence[str], *, has_gateway: bool) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
+    callable_names = [*held, *(name for name, each in providers().items() if not each.needs_key and name not in held)]
     if request.preload_providers is not None:
-        called = [name for name in held if name in request.preload_providers]
+        called = [name for name in callable_names if name in request.preload_providers]
         return in_worker.preload_options(providers=called)
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
-    likely = [name for name in held if default in ("", name)]
+    likely = [name for name in callable_names if default == name or (name in held and not default)]
     return in_worker.preload_options(if_used=likely, has_budget=request.budget_usd is not None and not has_gateway)
 
 

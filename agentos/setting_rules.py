@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from agentos.providers.model_name import CODING_CLI, CODING_CLIS, KEYLESS, ModelName, ModelNameError
-from agentos.providers.registry import providers
+from agentos.providers.registry import known_providers
 from agentos.text.words import one_line
 
 _LONGEST_VALUE = 80
@@ -81,6 +81,18 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class YesOrNo:
+    def read(self, text: str) -> Any:
+        return {"true": True, "false": False}.get(text.strip().lower(), text)
+
+    def refusal(self, where: str, value: Any) -> str:
+        return "" if isinstance(value, bool) else _must_be(where, "true or false", value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
 class ListOf:
     entry: Text
 
@@ -119,8 +131,8 @@ class Model:
 
     @property
     def _pattern(self) -> str:
-        called, programs, keyless = ("|".join(names) for names in (providers(), CODING_CLIS, KEYLESS))
-        return f"^(({called}):{_LINE}+|{CODING_CLI}:({programs})(:{_LINE}*)?|({keyless})(:{_LINE}*)?)?$"
+        programs, keyless = ("|".join(names) for names in (CODING_CLIS, KEYLESS))
+        return f"^({OWN_PROVIDER}:{_LINE}+|{CODING_CLI}:({programs})(:{_LINE}*)?|({keyless})(:{_LINE}*)?)?$"
 
 
 def _must_be(where: str, words: str, value: Any) -> str:
@@ -132,6 +144,8 @@ _INSIDE = r"(?![/~])(?!(.*/)?\.\.(/|$))[^\x00-\x1f\x7f]+"
 _DOLLARS = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
 _ANY_TEXT = Text("a string", r"^[^\x00]*$")
 _LINE = r"[^\x00-\x1f\x7f]"
+OWN_PROVIDER = r"[a-z][a-z0-9_]{0,31}"
+"""What a provider that the user declares may be called: part of a variable's name."""
 _SOURCE = Text("a folder, or github:owner/repo?label=ready", rf"^{_LINE}+$")
 _FOLDER = Text("a folder inside the project, like docs/designs", f"^{_INSIDE}$")
 _FOLDER_OR_NONE = Text("a folder inside the project, like docs/lineage, or empty", f"^({_INSIDE})?$")
@@ -184,12 +198,25 @@ RULES: Final[Mapping[str, Rule]] = {
     "workstreams.ports": ListOf(_VARIABLE),
     "workstreams.names": ListOf(_VARIABLE),
 }
-"""By name. Addresses of providers have a rule of their own: see `rule_of`."""
+"""By name. What may be set of providers has rules of its own: see `provider_rules`."""
 
 
 def rule_of(setting: str) -> Rule:
     """The rule of a setting like `limits.parallel` or `providers.google.base_url`."""
-    return _ADDRESS if setting.startswith("providers.") else RULES[setting]
+    if setting.startswith("providers."):
+        return provider_rules()[setting.rpartition(".")[2]]
+    return RULES[setting]
+
+
+def provider_rules() -> Mapping[str, Rule]:
+    """Of what may be set of a provider."""
+    return {
+        "kind": OneOf(tuple(known_providers())),
+        "base_url": _ADDRESS,
+        "api_version": Text("a version like 2024-10-21", r"^[A-Za-z0-9._-]+$"),
+        "needs_key": YesOrNo(),
+        "max_concurrent": WholeNumber(most=1000),
+    }
 
 
 def choices_of(setting: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ does not change under way because a file or a variable did.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -15,8 +16,9 @@ from typing import Any
 
 from agentos.environment import environment
 from agentos.errors import UsageError
-from agentos.providers.registry import providers
-from agentos.setting_rules import rule_of
+from agentos.providers.addresses import is_on_this_machine
+from agentos.providers.registry import COMPATIBLE_KIND, Declared, declare, known_providers, providers
+from agentos.setting_rules import OWN_PROVIDER, rule_of
 from agentos.text.suggestions import nearest
 from agentos.text.toml import MOST_CHARACTERS, NotToml, line_of, parse_toml
 
@@ -127,6 +129,22 @@ class Workstreams:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """Of a provider that has another address, or of one that the user declares."""
+
+    kind: str = ""
+    """The provider it is like, such as `openai`; empty for one that is known."""
+    base_url: str = ""
+    """Where calls go, and keys with them; empty means the provider's own."""
+    api_version: str = ""
+    """Of providers that want one in every request."""
+    needs_key: bool | None = None
+    """Whether calls wait for a key; unset: not on this machine."""
+    max_concurrent: int | None = None
+    """Calls at once where there is no key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything a project may set. Unknown names are refused: a typo must not pass for a default."""
 
@@ -138,8 +156,12 @@ class Settings:
     review: ReviewGates = ReviewGates()
     implementation: Implementation = Implementation()
     workstreams: Workstreams = Workstreams()
-    provider_urls: Mapping[str, str] = field(default_factory=dict)
-    """Provider to base URL."""
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
+
+    @property
+    def provider_urls(self) -> dict[str, str]:
+        """Provider to base URL, of those that have another one."""
+        return {name: each.base_url for name, each in self.providers.items() if each.base_url}
 
 
 _SHORT_VARIABLES = {
@@ -212,8 +234,11 @@ def load_with_sources(project_dir: Path, environ: Mapping[str, str], flags: Mapp
 def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
     """Like `load_with_sources`, with all that is wrong. Raises UsageError for a file that cannot be read at all."""
     file = _read(project_dir)
+    _declare_named(file.document, environ)
     entries = [*_in_document(file.document, file.place_of), *_in_environment(environ), *_in_flags(flags)]
     settings, problems = _settled(Settings(), entries)
+    problems += _without_address(settings, file.place_of)
+    declare_providers(settings)
     sources = {each.setting: each.source for each in entries if isinstance(each, _Entry)}
     return Loaded(settings, sources, tuple(problems))
 
@@ -221,16 +246,48 @@ def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mappi
 def setting_names() -> list[str]:
     """Every setting, like `models.drafter`, in the order of the file."""
     defaults = Settings()
-    sections = [each.name for each in fields(Settings) if each.name != "provider_urls"]
+    sections = [each.name for each in fields(Settings) if each.name != "providers"]
     own = [f"{section}.{each.name}" for section in sections for each in fields(getattr(defaults, section))]
-    return [*own, *(f"providers.{name}.base_url" for name in providers())]
+    return [*own, *(f"providers.{name}.{option}" for name in providers() for option in provider_options(name))]
+
+
+def provider_options(name: str) -> list[str]:
+    """What may be set of a provider: of one that is known, what makes a difference to it."""
+    known = known_providers().get(name)
+    if known is None:
+        return [each.name for each in fields(ProviderSettings)]
+    versioned = ["api_version"] if known.api_version else []
+    return ["base_url", *versioned, *([] if known.needs_key else ["needs_key", "max_concurrent"])]
+
+
+def declare_providers(settings: Settings) -> None:
+    """Know the providers of these settings in this process, as they are there."""
+    declare(
+        {
+            name: Declared(
+                kind=each.kind or name,
+                needs_key=_needs_key(each),
+                api_version=each.api_version,
+                max_concurrent=each.max_concurrent,
+            )
+            for name, each in settings.providers.items()
+        }
+    )
+
+
+def _needs_key(provider: ProviderSettings) -> bool | None:
+    """What is declared on this machine is called without a key if there is none."""
+    is_local = bool(provider.kind) and is_on_this_machine(provider.base_url)
+    return False if provider.needs_key is None and is_local else provider.needs_key
 
 
 def value_of(settings: Settings, setting: str) -> Any:
-    """The value of the setting with this name; None for an address that nobody set."""
+    """The value of the setting with this name; None for one of a provider that nobody set."""
     section, _, name = setting.partition(".")
     if section == "providers":
-        return settings.provider_urls.get(name.removesuffix(".base_url"))
+        provider, _, option = name.partition(".")
+        value = getattr(settings.providers.get(provider, ProviderSettings()), option)
+        return None if value == "" else value
     return getattr(getattr(settings, section), name)
 
 
@@ -249,16 +306,19 @@ def variable_of(setting: str) -> str:
 def freeze(settings: Settings) -> str:
     """The settings as a worker is sent them."""
     document = asdict(settings)
-    urls = document.pop("provider_urls")
-    return json.dumps(document | {"providers": {name: {"base_url": url} for name, url in urls.items()}})
+    for name, options in document["providers"].items():
+        document["providers"][name] = {option: value for option, value in options.items() if value not in (None, "")}
+    return json.dumps(document)
 
 
 def thaw(frozen: str) -> Settings:
-    """The settings that a worker was sent, as they are: the command has checked them."""
-    settings = Settings()
-    for entry in _in_document(json.loads(frozen), lambda *_names: FROZEN_VARIABLE):
+    """The settings that a worker was sent, as they are: the command has checked them. Their providers are known."""
+    settings, document = Settings(), json.loads(frozen)
+    _declare_named(document, {})
+    for entry in _in_document(document, lambda *_names: FROZEN_VARIABLE):
         if isinstance(entry, _Entry):
             settings = _with_value(settings, entry.setting, entry.value)
+    declare_providers(settings)
     return settings
 
 
@@ -345,18 +405,70 @@ def _in_section(
 ) -> Iterator[_Entry | Problem]:
     place = partial(place_of, section, name)
     if name not in known and section == "providers":
-        yield Problem("", f"{place()}: unknown provider [providers.{name}].{_hint(name, known)}")
+        yield Problem("", f"{place()}: {_undeclared(name, value, known)}")
     elif name not in known:
         yield Problem("", f"{place()}: [{section}] has no setting {name!r}.{_hint(name, known)}")
     elif section != "providers":
         setting = f"{section}.{name}"
         yield _Entry(setting, value, FILE_NAME, partial(_in_file, place_of, setting))
-    elif isinstance(value, dict) and set(value) <= {"base_url"}:
-        for key, url in value.items():
-            setting = f"{section}.{name}.{key}"
-            yield _Entry(setting, url, FILE_NAME, partial(_in_file, place_of, setting))
+    elif isinstance(value, dict):
+        yield from _in_provider(name, value, place_of)
     else:
-        yield Problem("", f'{place()}: [providers.{name}] takes base_url = "https://…" and nothing else.')
+        yield Problem("", f"{place()}: [providers.{name}] must be a table.")
+
+
+def _in_provider(name: str, options: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_Entry | Problem]:
+    allowed = provider_options(name)
+    for option, value in options.items():
+        place = partial(place_of, "providers", name, option)
+        if option in allowed:
+            setting = f"providers.{name}.{option}"
+            yield _Entry(setting, value, FILE_NAME, partial(_in_file, place_of, setting))
+        elif option != "kind":
+            hint = _hint(option, allowed)
+            yield Problem("", f"{place()}: [providers.{name}] has no setting {option!r}.{hint}")
+        elif value != name and not (value == COMPATIBLE_KIND and known_providers()[name].extra == value):
+            yield Problem("", f"{place()}: {name} is a provider of its own: give one of kind {value!r} another name.")
+
+
+def _undeclared(name: str, options: Any, known: list[str]) -> str:
+    """Why there is no provider of this name, and how to declare one."""
+    kind = options.get("kind") if isinstance(options, dict) else None
+    if kind is None:
+        how = 'To declare one of your own, add kind = "openai" and base_url = "https://…".'
+        return f"unknown provider [providers.{name}].{_hint(name, known)} {how}"
+    if kind not in known_providers():
+        return f"[providers.{name}] has the unknown kind {kind!r}.{_hint(str(kind), list(known_providers()))}"
+    return f"[providers.{name}]: name it with small letters, digits and '_', beginning with a letter."
+
+
+_KIND_VARIABLE = re.compile(r"AGENTOS_PROVIDERS__([A-Z][A-Z0-9_]*?)__KIND")
+
+
+def _declare_named(document: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Know the providers that the file and variables declare, as far as their names go: so that they can be named."""
+    tables = document.get("providers")
+    kinds = {match[1].lower(): environ[match[0]] for match in map(_KIND_VARIABLE.fullmatch, environ) if match}
+    if isinstance(tables, dict):
+        kinds |= {name: each["kind"] for name, each in tables.items() if isinstance(each, dict) and "kind" in each}
+    declare(
+        {
+            name: Declared(kind=kind)
+            for name, kind in kinds.items()
+            if kind in known_providers() and name not in known_providers() and re.fullmatch(OWN_PROVIDER, name)
+        }
+    )
+
+
+def _without_address(settings: Settings, place_of: _PlaceOf) -> Iterator[Problem]:
+    for name, each in settings.providers.items():
+        if each.kind and not each.base_url and _wants_address(each.kind):
+            words = f'[providers.{name}] needs base_url = "https://…": where its calls go.'
+            yield Problem(f"providers.{name}.base_url", f"{place_of('providers', name)}: {words}")
+
+
+def _wants_address(kind: str) -> bool:
+    return kind == COMPATIBLE_KIND or known_providers()[kind].needs_base_url
 
 
 def _in_file(place_of: _PlaceOf, setting: str) -> str:
@@ -379,8 +491,9 @@ def _with_value(settings: Settings, setting: str, value: Any) -> Settings:
     section, _, name = setting.partition(".")
     value = tuple(value) if isinstance(value, list) else value
     if section == "providers":
-        urls = {**settings.provider_urls, name.removesuffix(".base_url"): value}
-        return replace(settings, provider_urls=urls)
+        provider, _, option = name.partition(".")
+        changed = replace(settings.providers.get(provider, ProviderSettings()), **{option: value})
+        return replace(settings, providers={**settings.providers, provider: changed})
     return replace(settings, **{section: replace(getattr(settings, section), **{name: value})})
 
 

@@ -36,6 +36,10 @@ class Seen:
     """The structure asked for, as a tool or as a response format."""
     max_output_tokens: int | None = None
     wants_stream: bool = False
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The request as it came."""
+    path: str = ""
+    """With its query."""
     at_seconds: float = 0.0
     """Since the server started."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -96,6 +100,9 @@ class GoogleFormat:
             for turn in body.get("contents", [])
         ]
         functions = [f for tool in body.get("tools", []) for f in tool.get("functionDeclarations", [])]
+        last_parts = (body.get("contents") or [{}])[-1].get("parts") or []
+        if any("functionResponse" in part or "function_response" in part for part in last_parts):
+            functions = []
         generation = body.get("generationConfig", {})
         schema = generation.get("responseJsonSchema") or generation.get("responseSchema")
         if functions:
@@ -103,7 +110,8 @@ class GoogleFormat:
             names = ("parametersJsonSchema", "parameters_json_schema", "parameters")
             schema = next((functions[0][name] for name in names if functions[0].get(name)), None)
         return {
-            "model": path.rsplit("/", 1)[-1].removesuffix(":generateContent"),
+            "model": path.rsplit("/", 1)[-1].partition(":")[0],
+            "wants_stream": path.endswith(":streamGenerateContent"),
             "prompt": _last_user(conversation),
             "system": _texts(body.get("systemInstruction", {}).get("parts")),
             "conversation": tuple(conversation),
@@ -208,12 +216,15 @@ class OpenAIFormat:
     """OpenAI chat completions."""
 
     def secret(self, headers: Mapping[str, str]) -> str:
-        return headers.get("authorization", "").removeprefix("Bearer ")
+        # Azure has a header of its own.
+        return headers.get("api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
     def parse(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         messages = [(m.get("role", ""), _texts(m.get("content"))) for m in body.get("messages", [])]
         conversation = [m for m in messages if m[0] in ("user", "assistant")]
         functions = [tool["function"] for tool in body.get("tools", []) if tool.get("type") == "function"]
+        if messages and messages[-1][0] == "tool":
+            functions = []
         schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
         if functions:
             schema = functions[0].get("parameters")
@@ -224,6 +235,7 @@ class OpenAIFormat:
             "system": "\n".join(text for role, text in messages if role in ("system", "developer")),
             "conversation": tuple(conversation),
             "tool_name": functions[0]["name"] if functions else None,
+            "wants_stream": bool(body.get("stream")),
             "schema": schema,
         }
 
@@ -313,6 +325,9 @@ class AnthropicFormat:
     def parse(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         conversation = [(m.get("role", ""), _texts(m.get("content"))) for m in body.get("messages", [])]
         tools = body.get("tools", [])
+        last = (body.get("messages") or [{}])[-1].get("content")
+        if isinstance(last, list) and any(part.get("type") == "tool_result" for part in last):
+            tools = []
         output_format = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
         return {
             "model": body.get("model", ""),
@@ -389,7 +404,7 @@ FORMATS: dict[Provider, Format] = {
 
 def provider_of(path: str) -> Provider | None:
     """Whose endpoint a request path is."""
-    if path.endswith(":generateContent"):
+    if path.endswith((":generateContent", ":streamGenerateContent")):
         return "google"
     if path.endswith("/chat/completions"):
         return "openai"
@@ -409,23 +424,39 @@ def shape_reply(seen: Seen, text: str, output: Any | None) -> dict[str, Any]:
     return FORMATS[seen.provider].reply(seen, text, output)
 
 
-def as_event_stream(message: Mapping[str, Any]) -> str:
-    """An Anthropic message as the server-sent events that a streaming request gets."""
+def as_event_stream(provider: Provider, message: Mapping[str, Any]) -> str:
+    """A reply as the server-sent events that a streaming request gets: text in two pieces."""
+    match provider:
+        case "anthropic":
+            events = _anthropic_events(message)
+            return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+        case "openai":
+            return "".join(f"data: {json.dumps(event)}\n\n" for event in _openai_events(message)) + "data: [DONE]\n\n"
+        case "google":
+            return "".join(f"data: {json.dumps(event)}\n\n" for event in _google_events(message))
+
+
+def _halves(text: str) -> tuple[str, str]:
+    middle = (len(text) + 1) // 2
+    return text[:middle], text[middle:]
+
+
+def _anthropic_events(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     (block,) = message["content"]
     is_text = block["type"] == "text"
-    delta = (
-        {"type": "text_delta", "text": block["text"]}
+    deltas = (
+        [{"type": "text_delta", "text": half} for half in _halves(block["text"])]
         if is_text
-        else {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        else [{"type": "input_json_delta", "partial_json": half} for half in _halves(json.dumps(block["input"]))]
     )
-    events: list[dict[str, Any]] = [
+    return [
         {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
         {
             "type": "content_block_start",
             "index": 0,
             "content_block": {**block, "text": ""} if is_text else {**block, "input": {}},
         },
-        {"type": "content_block_delta", "index": 0, "delta": delta},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
@@ -434,7 +465,31 @@ def as_event_stream(message: Mapping[str, Any]) -> str:
         },
         {"type": "message_stop"},
     ]
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def _openai_events(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    (choice,) = message["choices"]
+    said = choice["message"]
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": half} for half in _halves(said["content"] or "")] if said["content"] else []
+    deltas += [{"tool_calls": [{**call, "index": n}]} for n, call in enumerate(said.get("tool_calls", ()))]
+    chunk = {**message, "object": "chat.completion.chunk", "usage": None}
+    return [
+        *({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas),
+        {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]},
+        {**chunk, "choices": [], "usage": message["usage"]},
+    ]
+
+
+def _google_events(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    (candidate,) = message["candidates"]
+    (part,) = candidate["content"]["parts"]
+    if "text" not in part:
+        return [dict(message)]
+    first, second = _halves(part["text"])
+    begun = {"content": {"parts": [{"text": first}], "role": "model"}, "index": 0}
+    ended = {**candidate, "content": {"parts": [{"text": second}], "role": "model"}}
+    return [{**message, "candidates": [begun]}, {**message, "candidates": [ended]}]
 
 
 def _as_object(text: str) -> dict[str, Any] | None:

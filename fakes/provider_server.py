@@ -208,7 +208,7 @@ class Desk:
             body = json.loads(request.body)
         except ValueError:
             return Answer(_response(400, {}, {"error": {"message": "the body is not JSON"}}))
-        return self._answer_call(provider, path, request.headers, body)
+        return self._answer_call(provider, request.path, request.headers, body)
 
     def _answer_lookup(self, model: str) -> Answer:
         self.lookups.append(model)
@@ -241,7 +241,9 @@ class Desk:
             key_name=key.name if key else _nickname(secret),
             at_seconds=now,
             headers=shown_headers,
-            **dialect.parse(path, body),
+            body=body,
+            path=path,
+            **dialect.parse(path.partition("?")[0], body),
         )
         self.requests.append(seen)
         self._hits[seen.key_name] += 1
@@ -275,7 +277,7 @@ class Desk:
         body: Any = shape_reply(seen, text, output)
         if seen.wants_stream:
             limit_headers["content-type"] = "text/event-stream"
-            body = as_event_stream(body)
+            body = as_event_stream(seen.provider, body)
         return self._send(seen, 200, limit_headers, body, delay_seconds)
 
     def _move(self, quota: Quota, now: float) -> None:
@@ -472,7 +474,7 @@ class ProviderServer:
     def base_url(self, provider: str) -> str:
         """What to give an SDK as its base URL."""
         root = f"http://127.0.0.1:{self.port}"
-        return f"{root}/v1" if provider == "openai" else root
+        return root if provider in ("google", "vertex", "anthropic", "azure") else f"{root}/v1"
 
     @property
     def requests(self) -> list[Seen]:

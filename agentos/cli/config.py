@@ -61,9 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(settings_schema(), indent=2) + "\n")
         return 0
     project_dir = project_from(arguments.project, Path.cwd())
-    names = _chosen(arguments.names)
     environ = environment()
     loaded = load_with_sources(project_dir, environ, {})
+    names = _chosen(arguments.names)
+    if not arguments.names and not arguments.json:
+        names = [name for name in names if not _is_idle(name, loaded)]
     sys.stderr.write("".join(f"Warning: {line}\n" for line in unknown_words(environ)))
     if arguments.json:
         say_json(_document(project_dir, names, loaded, _further(environ)))
@@ -91,6 +93,11 @@ def _chosen(wanted: Sequence[str]) -> list[str]:
             hint = did_you_mean(name, [*known, *sections], f"Sections: {', '.join(sections)}.")
             raise UsageError(f"No setting {one_line(name, 60)!r}.{hint}")
     return [each for each in known if not wanted or any(_is_within(each, name) for name in wanted)]
+
+
+def _is_idle(setting: str, loaded: Loaded) -> bool:
+    """Of a provider that nobody has set anything of: there are many."""
+    return setting.startswith("providers.") and value_of(loaded.settings, setting) is None
 
 
 def _is_within(setting: str, name: str) -> bool:

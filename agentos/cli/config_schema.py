@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agentos.cli.init import SECTION_WORDS, SETTING_WORDS
-from agentos.providers.registry import providers
-from agentos.setting_rules import rule_of
-from agentos.settings import FILE_NAME, Settings, setting_names, value_of
+from agentos.providers.registry import known_providers
+from agentos.setting_rules import OWN_PROVIDER, provider_rules, rule_of
+from agentos.settings import FILE_NAME, Settings, provider_options, setting_names, value_of
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The newest that editors of TOML understand."""
@@ -21,8 +21,7 @@ def settings_schema() -> dict[str, Any]:
         if section != "providers":
             sections.setdefault(section, {})[name] = _setting(setting)
     tables = {section: _table(settings, SECTION_WORDS[section]) for section, settings in sections.items()}
-    addresses = _table({name: _address(name) for name in providers()}, "Other addresses of providers.")
-    whole = _table({**tables, "providers": addresses}, "Settings of a project for AgentOS.")
+    whole = _table({**tables, "providers": _providers()}, "Settings of a project for AgentOS.")
     return {"$schema": _DRAFT, "title": FILE_NAME, **whole}
 
 
@@ -37,6 +36,27 @@ def _setting(setting: str) -> dict[str, Any]:
     return {**schema, "default": list(default) if isinstance(default, tuple) else default}
 
 
-def _address(provider: str) -> dict[str, Any]:
-    rule = rule_of(f"providers.{provider}.base_url")
-    return _table({"base_url": {"description": "where calls go, and your keys with them", **rule.schema()}})
+def _providers() -> dict[str, Any]:
+    """Those that are known, each with what may be set of it, and the user's own."""
+    rules = provider_rules()
+    options = {option: {"description": words, **rules[option].schema()} for option, words in _OPTION_WORDS.items()}
+    known = {
+        name: _table({option: options[option] for option in ["kind", *provider_options(name)]})
+        for name in known_providers()
+    }
+    own = _table(options, "A provider of your own, like the one that `kind` names.")
+    words = "Other addresses of providers, and providers of your own."
+    return {
+        **_table(known, words),
+        "additionalProperties": {**own, "required": ["kind"]},
+        "propertyNames": {"pattern": f"^{OWN_PROVIDER}$"},
+    }
+
+
+_OPTION_WORDS = {
+    "kind": "the provider it is like",
+    "base_url": "where calls go, and your keys with them",
+    "api_version": "sent with every request, by azure",
+    "needs_key": "false: call it without a key if there is none",
+    "max_concurrent": "calls at once without a key",
+}

@@ -89,6 +89,12 @@ _PROVIDERS = """\
 # environment names the same address, in AGENTOS_PROVIDERS__GOOGLE__BASE_URL.
 # [providers.google]
 # base_url = "https://gateway.example/gemini"
+#
+# A provider of your own, called like the one that `kind` names; its models are acme:MODEL, its key is ACME_API_KEY
+# or `agentos keys add NAME --provider acme`. On this machine it needs no key.
+# [providers.acme]
+# kind = "openai"
+# base_url = "http://127.0.0.1:8000/v1"
 """
 
 
@@ -129,7 +135,7 @@ def settings_text(chosen: Mapping[str, Any]) -> str:
     """The file: what was chosen as it is, everything else as comments with its default."""
     parts = [_INTRODUCTION]
     for section in fields(Settings):
-        if section.name == "provider_urls":
+        if section.name == "providers":
             continue
         lines = [f"# {SECTION_WORDS[section.name]}", f"[{section.name}]"]
         defaults = getattr(Settings(), section.name)

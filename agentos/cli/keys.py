@@ -17,13 +17,16 @@ from agentos.errors import ExitCode, NoUsableKeyError, UsageError
 from agentos.hints import Hint
 from agentos.paths import credentials_path
 from agentos.providers.registry import providers
+from agentos.text.suggestions import did_you_mean
 from agentos.text.table import table_lines
 from agentos.text.window import window_columns
+from agentos.text.words import one_line
 
 if TYPE_CHECKING:
     from agentos.keys.credentials import CredentialSet
     from agentos.keys.pool import KeyView
     from agentos.llm.key_check import Checked
+    from agentos.settings import Settings
 
 _HEADINGS = ("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE")
 _CHECK_HEADINGS = ("NAME", "PROVIDER", "GROUP", "RESULT", "MODEL", "NOTE")
@@ -64,7 +67,10 @@ def _add_add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) 
     description = _ADD_HELP.format(owners=", ".join(f"one {each.quota_owner}" for each in providers().values()))
     add = verbs.add_parser("add", help="add a key; its secret comes from a prompt or stdin", description=description)
     add.add_argument("name", metavar="NAME", help="what to call the key; shown wherever it matters")
-    add.add_argument("--provider", required=True, choices=list(providers()), help="whose key it is")
+    names = ", ".join(providers())
+    add.add_argument(
+        "--provider", required=True, metavar="PROVIDER", help=f"whose key it is: {names}, or one of your agentos.toml"
+    )
     add.add_argument("--group", metavar="GROUP", help="what it shares its quota with (default: a group of its own)")
     add.add_argument(
         "--max-concurrent", type=whole_number, default=1, metavar="N", help="calls at once with this key (default: 1)"
@@ -100,7 +106,7 @@ def _list(*, as_json: bool) -> int:
     memory = LimitMemory()
     credentials = _load()
     without = [
-        KeyView(name=spec.name, provider=spec.provider, group=spec.group, state="no_secret")
+        KeyView(name=spec.name, provider=spec.provider, group=spec.group, state=_unusable_state(spec.provider))
         for spec in (each.spec for each in credentials.missing)
     ]
     rows = [*key_rows(credentials, memory), *without]
@@ -114,9 +120,11 @@ def _list(*, as_json: bool) -> int:
     return ExitCode.OK
 
 
-def _cells(row: KeyView) -> tuple[str, ...]:
-    from agentos.text.words import one_line
+def _unusable_state(provider: str) -> str:
+    return "no_secret" if provider in providers() else "no_provider"
 
+
+def _cells(row: KeyView) -> tuple[str, ...]:
     return (
         row.name,
         row.provider,
@@ -133,6 +141,7 @@ def _add(args: argparse.Namespace) -> int:
     from agentos.keys.credentials import add_credential
     from agentos.keys.key_spec import KeySpec
 
+    _check_provider(args.provider)
     spec = KeySpec(
         name=args.name,
         provider=args.provider,
@@ -148,6 +157,15 @@ def _add(args: argparse.Namespace) -> int:
     say(f"Added {spec.name} ({spec.provider}, group {spec.group}) to {credentials_path()}, {where}.")
     _load()  # For its warnings: a variable that is not set, keys that all share one group.
     return ExitCode.OK
+
+
+def _check_provider(name: str) -> None:
+    """Before a secret is asked for. Raises UsageError for a provider that is neither known nor declared here."""
+    _project_settings()
+    if name not in providers():
+        declare = "One of your own is declared in agentos.toml, see `agentos init`."
+        hint = did_you_mean(name, providers())
+        raise UsageError(f"No provider {one_line(name, 40)!r}: use one of {', '.join(providers())}.{hint} {declare}")
 
 
 def _read_secret(name: str) -> str:
@@ -192,8 +210,6 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
 
 
 def _check_cells(checked: Checked) -> tuple[str, ...]:
-    from agentos.text.words import one_line
-
     return (
         checked.name,
         checked.provider,
@@ -227,6 +243,7 @@ def _load(*, tells_missing: bool = True) -> CredentialSet:
     """All keys; what the user should know of them goes to stderr. A caller may tell of missing secrets itself."""
     from agentos.keys.credentials import load_credentials
 
+    _project_settings()
     credentials = load_credentials()
     _warn([*credentials.warnings, *(each.reason for each in credentials.missing if tells_missing)])
     return credentials
@@ -238,17 +255,23 @@ def _warn(warnings: Iterable[str]) -> None:
 
 def _use_project_settings(providers: Collection[str]) -> None:
     """Endpoints of the project's `agentos.toml`, as a run from here would use them."""
-    from pathlib import Path
-
     from agentos.environment import environment
     from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
     from agentos.llm.settings import use_base_urls
+
+    urls = _project_settings().provider_urls
+    refuse_unconfirmed(unconfirmed_urls(urls, environment()), providers)
+    use_base_urls(urls)
+
+
+def _project_settings() -> Settings:
+    """Of the project here. From now on the providers that it declares are known."""
+    from pathlib import Path
+
     from agentos.paths import find_project_dir
     from agentos.settings import load_settings
 
-    urls = load_settings(find_project_dir(Path.cwd())).provider_urls
-    refuse_unconfirmed(unconfirmed_urls(urls, environment()), providers)
-    use_base_urls(urls)
+    return load_settings(find_project_dir(Path.cwd()))
 
 
 def _local_time(epoch_seconds: float | None) -> str:

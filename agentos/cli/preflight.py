@@ -12,7 +12,7 @@ from agentos.events import PreflightDone
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.keys.overview import serving_keys
-from agentos.providers.registry import providers
+from agentos.providers.registry import needs_key
 from agentos.records.runs import past_costs
 from agentos.settings import Settings
 from agentos.text.words import listed
@@ -75,4 +75,4 @@ def _keys(credentials: CredentialSet, models: Sequence[str]) -> tuple[str, ...]:
 
 def _providers(models: Sequence[str]) -> list[str]:
     """Whose keys these models need."""
-    return [name for name in dict.fromkeys(model.partition(":")[0] for model in models) if name in providers()]
+    return [name for name in dict.fromkeys(model.partition(":")[0] for model in models) if needs_key(name)]

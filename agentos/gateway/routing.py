@@ -127,6 +127,7 @@ def token_of(received: Received, dialect: Dialect) -> str:
 def read_call(received: Received, policy: Policy) -> Call:
     """What is asked for. Raises LookupError if nobody answers that, UsageError if it is not allowed."""
     provider, dialect, path = dialect_of(received)
+    _refuse_other_protocols(provider)
     document = _document(received.body)
     endpoint = dialect.find(received.method, path, received.by_name, document)
     if endpoint is None:
@@ -143,6 +144,13 @@ def read_call(received: Received, policy: Policy) -> Call:
         document=document,
     )
     return _with_model(call, policy.target(provider, endpoint.model)) if endpoint.model else call
+
+
+def _refuse_other_protocols(provider: str) -> None:
+    """Neither of a dialect here nor like OpenAI: it would be sent its key in a way that it does not know."""
+    known = providers()[provider]
+    if provider not in DIALECTS and (known.extra != openai.DIALECT.name or known.api_version):
+        raise UsageError(f"The gateway does not speak the protocol of {provider}: call it with agentos.llm.")
 
 
 def _document(body: bytes) -> Mapping[str, Any]:

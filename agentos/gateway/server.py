@@ -13,6 +13,7 @@ from agentos.gateway.clients import Clients
 from agentos.gateway.connection import CHUNK_BYTES, Answer, Connection
 from agentos.gateway.relay import Relay
 from agentos.gateway.routing import Policy, Received, dialect_of, is_foreign, read_call, token_of
+from agentos.llm.settings import endpoint
 
 MOST_CONNECTIONS = 1000
 _log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class GatewayServer:
             return await answer.error(dialect, 401, words)
         try:
             call = read_call(received, self._policy)
+            endpoint(call.provider)  # Before a key is leased: there must be somewhere to send it.
         except LookupError as error:
             return await answer.error(dialect, 404, f"The gateway has no {error.args[0]}.")
         except UsageError as error:

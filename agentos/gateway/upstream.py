@@ -13,7 +13,7 @@ from agentos.gateway.dialect import Headers
 from agentos.gateway.routing import Call
 from agentos.keys.faults import simulates_429
 from agentos.keys.leases import Lease
-from agentos.llm.settings import base_url
+from agentos.llm.settings import endpoint
 from agentos.llm.tls import bundle_context
 from agentos.providers.registry import providers
 
@@ -69,7 +69,7 @@ class Upstream:
             await response.aclose()
 
     def url(self, call: Call) -> str:
-        base = base_url(call.provider) or providers()[call.provider].base_url or call.dialect.base_url
+        base = endpoint(call.provider).base_url or call.dialect.base_url
         query = f"?{call.query}" if call.query else ""
         return base.rstrip("/") + call.dialect.upstream_path(call.path) + query
 

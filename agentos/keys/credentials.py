@@ -25,6 +25,7 @@ from agentos.hints import Hint
 from agentos.keys.key_spec import KeySpec
 from agentos.paths import credentials_path, key_salt_path
 from agentos.providers.registry import key_variables, providers
+from agentos.text.suggestions import did_you_mean, nearest
 from agentos.text.toml import NotToml, parse_toml
 
 LIMIT_VARIABLE = "AGENTOS_CREDENTIAL_LIMIT"
@@ -37,6 +38,8 @@ KNOWN_FIELDS = frozenset({"name", "provider", "group", *SECRET_FIELDS, *NUMBER_F
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"[!-~]+")
+_OWN_PROVIDER = re.compile(r"[a-z][a-z0-9_]{0,15}")
+_DECLARE = 'add [providers.NAME] kind = "openai", base_url = "https://…" to agentos.toml'
 _SHOWABLE_WORD = re.compile(r"[a-z_]{1,16}")
 _KEY_HEADER = re.compile(r"\s*\[\[\s*key\s*\]\]\s*(#.*)?")
 _ANY_HEADER = re.compile(r"\s*\[")
@@ -72,7 +75,8 @@ class CredentialSet:
     credentials: tuple[Credential, ...] = ()
     warnings: tuple[str, ...] = ()
     missing: tuple[MissingSecret, ...] = ()
-    """Keys without a secret. Who has no use for their provider need not know."""
+    """Keys without a secret, or of a provider that nobody declares here. Who has no use for their provider need not
+    know."""
 
     @property
     def specs(self) -> tuple[KeySpec, ...]:
@@ -85,7 +89,7 @@ class CredentialSet:
 
     def fingerprints(self, salt: bytes) -> dict[str, str]:
         """Key name to the fingerprint of its secret."""
-        return {name: fingerprint(secret, salt) for name, secret in self.secrets.items()}
+        return {name: fingerprint(secret or f"no secret: {name}", salt) for name, secret in self.secrets.items()}
 
     def changed_secrets(self, before: CredentialSet) -> frozenset[str]:
         """Keys of both sets whose secret is another one now: what `KeyPool.replace_keys` wants to know."""
@@ -247,6 +251,9 @@ def _from_file(
         where = f"{where}: key {spec.name!r}"
         if spec.name in credentials or spec.name in [each.spec.name for each in missing]:
             raise UsageError(f"{where}: another key has this name: give each key its own")
+        if spec.provider not in providers():
+            missing.append(MissingSecret(spec, f"{where}: no provider {spec.provider} is declared here: {_DECLARE}"))
+            continue
         try:
             secret = _find_secret(entry, spec.name, where, environ, keyring_get)
         except MissingSecretError as error:
@@ -270,9 +277,11 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
         shown = unknown[0] if _SHOWABLE_WORD.fullmatch(unknown[0]) else "one"
         raise UsageError(f"{where}: unknown field {shown!r}; known fields: {', '.join(sorted(KNOWN_FIELDS))}")
     provider = entry.get("provider")
-    if not isinstance(provider, str) or provider not in providers():
-        shown = f" {provider!r}" if isinstance(provider, str) and _SHOWABLE_WORD.fullmatch(provider) else ""
-        raise UsageError(f"{where}: unknown provider{shown}; use one of {', '.join(providers())}")
+    if not isinstance(provider, str) or not _may_be_declared(provider):
+        is_showable = isinstance(provider, str) and _SHOWABLE_WORD.fullmatch(provider)
+        hint = did_you_mean(str(provider), providers()) if is_showable else ""
+        shown = f" {provider!r}" if is_showable else ""
+        raise UsageError(f"{where}: unknown provider{shown}; use one of {', '.join(providers())}.{hint}")
     group = entry.get("group", name)
     if not isinstance(group, str) or not _NAME.fullmatch(group):
         raise UsageError(f"{where}: group must be a name of letters, digits, '.', '_' or '-'")
@@ -283,6 +292,11 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
     _check_secret_fields(entry, where)
     numbers = {number: entry[number] for number in NUMBER_FIELDS if number in entry}
     return KeySpec(name=name, provider=provider, group=group, **numbers)
+
+
+def _may_be_declared(provider: str) -> bool:
+    """Known here, or a name that another project may declare: not one that is a letter off a known one."""
+    return provider in providers() or bool(_OWN_PROVIDER.fullmatch(provider) and not nearest(provider, providers()))
 
 
 def _check_secret_fields(entry: Mapping[str, Any], where: str) -> None:

@@ -66,10 +66,10 @@ def _make_local_broker() -> LocalBroker:
     from agentos.keys.refusals import Patience  # noqa: PLC0415
     from agentos.keys.send_log import SendLog  # noqa: PLC0415
     from agentos.keys.shared_pool import shared_pool  # noqa: PLC0415
-    from agentos.llm.cli_login import with_cli_login  # noqa: PLC0415
+    from agentos.llm.keyless import with_keyless  # noqa: PLC0415
 
-    key_file = KeyFile(load=lambda: with_cli_login(load_credentials()))
-    credentials = with_cli_login(load_credentials())
+    key_file = KeyFile(load=lambda: with_keyless(load_credentials()))
+    credentials = with_keyless(load_credentials())
     _local_redactor.add(credentials.secrets.values())
     return LocalBroker(
         lambda emit: KeyBroker(

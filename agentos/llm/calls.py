@@ -111,6 +111,7 @@ def _request(
     name = model or settings.default_model()
     if not name:
         raise ModelNameError("No model is chosen: pass model='provider:model' or set AGENTOS_MODEL.")
+    settings.declare_for(name.partition(":")[0])
     messages, instructions = read_prompt(prompt, system)
     return Request(
         model=ModelName.parse(name),

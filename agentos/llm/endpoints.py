@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from agentos.errors import UsageError
+from agentos.providers.addresses import is_on_this_machine
 from agentos.providers.provider import base_url_variable
 from agentos.settings import FILE_NAME
 
@@ -25,12 +24,3 @@ def refuse_unconfirmed(urls: Mapping[str, str], providers: Collection[str]) -> N
                 f"{FILE_NAME} would send your {provider} keys to {url}. If you trust it, confirm with: "
                 f"export {base_url_variable(provider)}={shlex.quote(url)}"
             )
-
-
-def is_on_this_machine(url: str) -> bool:
-    # Programs disagree about what a backslash in a URL means.
-    host = "" if "\\" in url else urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -157,7 +157,12 @@ def _unpacked(response: httpx2.Response, **content: Any) -> httpx2.Response:
 
 
 def _with_key(request: httpx2.Request, secret: str) -> httpx2.Request:
-    headers = [(name, value.replace(PLACEHOLDER_KEY, secret)) for name, value in request.headers.items()]
+    headers = [
+        (name, value.replace(PLACEHOLDER_KEY, secret))
+        for name, value in request.headers.items()
+        # A server that wants no key may stumble over an empty one.
+        if secret or PLACEHOLDER_KEY not in value
+    ]
     extensions = dict(request.extensions)
     timeouts = dict(extensions.get("timeout") or {})
     # SDKs give one number for all phases; minutes to answer must not mean minutes to connect.

@@ -10,6 +10,7 @@ from agentos.keys.leases import LeaseBroker
 from agentos.llm.broker import set_broker
 from agentos.llm.cancellation import cancel_calls
 from agentos.llm.context import calls_made, set_call_context
+from agentos.llm.settings import declare_for_worker
 
 EXTENSION = f"{__name__}:ModelCalls"
 """How the engine is told of it."""
@@ -34,6 +35,7 @@ class ModelCalls:
         """Seconds of imports. Only for providers that are going to be called."""
         providers = options.get("providers") or (options.get("if_used") if "agentos.llm" in loaded else ())
         if providers:
+            declare_for_worker()
             from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
 
             preload(tuple(providers))
@@ -46,6 +48,7 @@ class ModelCalls:
         return ""
 
     def begin(self, leases: LeaseBroker, mask: Callable[[str], str], notes: str) -> None:
+        declare_for_worker()
         set_broker(leases, mask=mask)
         for node, calls_before in json.loads(notes or "{}").items():
             set_call_context(workflow=self._workflow, item=self._item, node=node, calls_before=calls_before)

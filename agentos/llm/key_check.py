@@ -97,6 +97,8 @@ def _call(credential: Credential, model: ModelName) -> Attempted:
     lease = Lease(
         key_name=credential.spec.name, fence=0, provider=model.provider, model=model.model, secret=credential.secret
     )
+    if not model.model:
+        return Attempted(evidence=RequestFailed(reason=f"no model to try it with: --model {model.provider}:MODEL"))
     attempted: Attempted = sdk(model.provider).send(request, messages, None, lease, Cancellation())
     return attempted
 

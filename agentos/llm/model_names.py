@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentos.llm.pricing import cost_usd
+from agentos.llm.pricing import cost_usd, price_list
 from agentos.providers.model_name import ModelName
 from agentos.providers.registry import providers
 from agentos.text.suggestions import nearest
@@ -23,4 +23,4 @@ def misspelling_words(model: str) -> str:
 def _priced(provider: str) -> list[str]:
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  slow to import
 
-    return [model.id for each in get_snapshot().providers if each.id == provider for model in each.models]
+    return [model.id for each in get_snapshot().providers if each.id == price_list(provider) for model in each.models]

@@ -10,6 +10,7 @@ from functools import lru_cache
 from agentos.errors import UsageError
 from agentos.llm import settings
 from agentos.providers.model_name import CODING_CLI, KEYLESS, ModelName
+from agentos.providers.registry import providers
 
 _CHARACTERS_PER_TOKEN = 4
 _FEWEST_BYTES_PER_TOKEN = 2
@@ -107,6 +108,12 @@ def _cost_usd(model: ModelName, input_tokens: int, output_tokens: int, own: OwnP
     return own.unpriced.cost_usd(input_tokens, output_tokens) if own.unpriced else None
 
 
+def price_list(provider: str) -> str:
+    """What genai-prices calls the provider."""
+    known = providers().get(provider)
+    return known.price_list or provider if known else provider
+
+
 @lru_cache(maxsize=256)
 def _has_price(name: ModelName) -> bool:
     """Asked once per model, because an unknown one is searched for at length."""
@@ -120,7 +127,7 @@ def _price(name: ModelName, input_tokens: int, output_tokens: int) -> float | No
         price = calc_price(
             Usage(input_tokens=input_tokens, output_tokens=output_tokens),
             model_ref=name.model,
-            provider_id=name.provider,
+            provider_id=price_list(name.provider),
         )
     except LookupError:
         return None

@@ -35,13 +35,13 @@ from agentos.llm.cancellation import Cancellation
 from agentos.llm.connection_errors import connection_problem
 from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
-from agentos.llm.settings import base_url
+from agentos.llm.settings import base_url, endpoint
 from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
 from agentos.llm.types import Attempted, Completion, Message, Request
 from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
-from agentos.providers.model_name import ModelName
-from agentos.providers.provider import Provider
+from agentos.providers.model_name import ModelName, ModelNameError
+from agentos.providers.provider import Endpoint, Provider
 from agentos.providers.registry import providers
 
 _FILTERED = "the provider's content filter stopped it"
@@ -189,23 +189,26 @@ class _Clients:
     def __init__(self) -> None:
         self.may_have_connections = False
         self._http: KeyedClient | None = None
-        self._models: dict[tuple[ModelName, str | None], Model] = {}
-        self._sdk_clients: dict[tuple[str, str | None], Any] = {}
+        self._models: dict[tuple[ModelName, Endpoint], Model] = {}
+        self._sdk_clients: dict[tuple[str, Endpoint], Any] = {}
 
     def model(self, name: ModelName) -> Model:
         provider = providers()[name.provider]
-        key = (name, _base_url(provider))
+        key = (name, endpoint(name.provider))
         if key not in self._models:
-            self._models[key] = provider.build_model(name.model, self.sdk_client(provider))
+            try:
+                self._models[key] = provider.build_model(name.model, self.sdk_client(provider))
+            except UserError as error:
+                raise ModelNameError(f"{name} cannot be called: {error}") from None
         return self._models[key]
 
     def sdk_client(self, provider: Provider) -> Any:
-        url = _base_url(provider)
-        key = (provider.name, url)
+        where = endpoint(provider.name)
+        key = (provider.name, where)
         if key not in self._sdk_clients:
             self._http = self._http or new_client()
             try:
-                self._sdk_clients[key] = provider.connect(PLACEHOLDER_KEY, url, self._http)
+                self._sdk_clients[key] = provider.connect(PLACEHOLDER_KEY, where, self._http)
             except ImportError:
                 raise missing_sdk(provider.name) from None
         return self._sdk_clients[key]
@@ -216,11 +219,6 @@ class _Clients:
         self._sdk_clients.clear()
         if http is not None:
             await http.aclose()
-
-
-def _base_url(provider: Provider) -> str | None:
-    """As the user says, else as the provider's record says; None leaves it to the SDK."""
-    return base_url(provider.name) or provider.base_url
 
 
 _clients = _Clients()
@@ -246,19 +244,21 @@ def preload(names: Sequence[str]) -> None:
     """Import SDKs and build their clients in a process that will be forked: no connection, no thread."""
     for name in names:
         provider = providers()[name]
-        _clients.sdk_client(provider)
+        if not provider.needs_base_url or base_url(name):
+            _clients.sdk_client(provider)
         asyncio.run(_warm_up(provider))
 
 
 async def _warm_up(provider: Provider) -> None:
     """One call that never leaves the process: SDKs build most of themselves during their first call."""
-    name = ModelName(provider.name, provider.default_model)
+    name = ModelName(provider.name, provider.default_model or "warm-up")
     request = Request(model=name, messages=(Message("user", "warm up"),), system="warm up")
     headers, content = provider.sample_answer.encoded()
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=content))
     # What the SDKs' sockets run on loads itself when it is first used.
     await anyio.sleep(0)
     async with httpx2.AsyncClient(transport=transport, timeout=30, verify=False) as http:
-        model = provider.build_model(name.model, provider.connect(PLACEHOLDER_KEY, None, http))
+        where = Endpoint("http://127.0.0.1", provider.api_version)
+        model = provider.build_model(name.model, provider.connect(PLACEHOLDER_KEY, where, http))
         response = await _ask(model, request, request.messages, OutputSchema(list[str]))
     _answered(response, name, Exchange(provider.name, secret=""))

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from agentos.environment import environment
 from agentos.errors import UsageError
-from agentos.providers.provider import base_url_variable
+from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
+from agentos.paths import find_project_dir
+from agentos.providers.provider import Endpoint, base_url_variable
+from agentos.providers.registry import providers
+from agentos.settings import FROZEN_VARIABLE, declare_providers, load_settings, thaw
 
 _project_urls: Mapping[str, str] = {}
 
@@ -21,6 +25,36 @@ def use_base_urls(urls: Mapping[str, str]) -> None:
 def base_url(provider: str) -> str | None:
     """None means the provider's own endpoint."""
     return environment().get(base_url_variable(provider)) or _project_urls.get(provider)
+
+
+def endpoint(provider: str) -> Endpoint:
+    """As the user says, else as the provider's record says. Raises UsageError if nobody says where."""
+    known = providers()[provider]
+    url = base_url(provider) or known.base_url
+    if url is None and known.needs_base_url:
+        variable = base_url_variable(provider)
+        raise UsageError(
+            f"No address for {provider} calls: export {variable}=https://…, or set base_url in "
+            f"[providers.{provider}] of agentos.toml. Beyond this machine it counts once {variable} names it too."
+        )
+    return Endpoint(url, known.api_version)
+
+
+def declare_for_worker() -> None:
+    """Know the providers that the run's settings declare."""
+    if frozen := environment().get(FROZEN_VARIABLE):
+        declare_providers(thaw(frozen))
+
+
+def declare_for(provider: str) -> None:
+    """Outside a run: know what the project's file here says of a provider that is not known well enough to call."""
+    known = providers().get(provider)
+    is_enough = known is not None and (base_url(provider) or known.base_url or not known.needs_base_url)
+    if is_enough or FROZEN_VARIABLE in environment():
+        return
+    urls = load_settings(find_project_dir(Path.cwd())).provider_urls
+    refuse_unconfirmed(unconfirmed_urls(urls, environment()), [provider])
+    use_base_urls({**_project_urls, **{name: url for name, url in urls.items() if name == provider}})
 
 
 def default_model() -> str | None:

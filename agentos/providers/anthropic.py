@@ -17,7 +17,7 @@ from agentos.providers.evidence import (
     Rejected,
     RequestFailed,
 )
-from agentos.providers.provider import ModelLookup, Provider, SampleReply
+from agentos.providers.provider import Endpoint, ModelLookup, Provider, SampleReply
 from agentos.providers.replies import OVERLOAD_CODES, ErrorReply, by_status, limits_by_name, rfc3339_time
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ LONG_CONTEXT = re.compile(r"(Extra usage is|Usage credits are) required for long
 _COUNTED = ("requests", "input_tokens", "output_tokens", "tokens")
 
 
-def connect(placeholder_key: str, base_url: str | None, http: httpx2.AsyncClient) -> Any:
+def connect(placeholder_key: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
-    return AnthropicProvider(api_key=placeholder_key, base_url=base_url, http_client=http)
+    return AnthropicProvider(api_key=placeholder_key, base_url=endpoint.base_url, http_client=http)
 
 
 def build_model(name: str, client: Any) -> Model:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentos.providers.evidence import Evidence, LearnedLimit, NotServed, QuotaSpent, RateLimited, Rejected
-from agentos.providers.provider import ModelLookup, Provider, SampleReply
+from agentos.providers.provider import Endpoint, ModelLookup, Provider, SampleReply
 from agentos.providers.replies import DAY_SECONDS, MINUTE_SECONDS, ErrorReply, by_status, identifier, whole_number
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
 _LIMIT_LINE = re.compile(r"^\* Quota exceeded for metric: (\S+), limit: (\d+)(?:,|$)", re.MULTILINE)
 
 
-def connect(placeholder_key: str, base_url: str | None, http: httpx2.AsyncClient) -> Any:
+def connect(placeholder_key: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
 
-    return GoogleProvider(api_key=placeholder_key, base_url=base_url, http_client=http)
+    return GoogleProvider(api_key=placeholder_key, base_url=endpoint.base_url, http_client=http)
 
 
 def build_model(name: str, client: Any) -> Model:

@@ -13,17 +13,15 @@ from agentos.providers.evidence import (
     Overloaded,
     QuotaSpent,
     RateLimited,
-    Rejected,
     RequestFailed,
 )
-from agentos.providers.provider import ModelLookup, Provider, SampleReply
+from agentos.providers.provider import Endpoint, ModelLookup, Provider, SampleReply
 from agentos.providers.replies import (
     OVERLOAD_CODES,
     ErrorReply,
     by_status,
     duration_seconds,
     limits_by_name,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -41,21 +39,13 @@ MONEY_CODES = frozenset(
         "project_spend_limit_exceeded",
     }
 )
-FREE_MODELS = re.compile(r"Rate limit exceeded: free-models-per-(day|min)\b")
-"""OpenRouter."""
-OUT_OF_CALLS = re.compile(
-    r"Out of call volume quota\.(?: Quota will be replenished in (?:(\d+)\.)?(\d+):(\d+):(\d+))?"
-)
-"""Azure's front door."""
-WRONG_KEY = re.compile(r"Incorrect(?: |%20)API(?: |%20)key(?: |%20)provided\b")
-"""xAI, with a status of 400 and no code of its own."""
 TOO_LARGE = re.compile(r"Request too large for .*?: Limit (\d+), Requested (\d+)\.", re.DOTALL)
 
 
-def connect(placeholder_key: str, base_url: str | None, http: httpx2.AsyncClient) -> Any:
+def connect(placeholder_key: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
 
-    return OpenAIProvider(api_key=placeholder_key, base_url=base_url, http_client=http)
+    return OpenAIProvider(api_key=placeholder_key, base_url=endpoint.base_url, http_client=http)
 
 
 def build_model(name: str, client: Any) -> Model:
@@ -65,38 +55,6 @@ def build_model(name: str, client: Any) -> Model:
 
 
 def read_error(reply: ErrorReply) -> Evidence:
-    return _of_compatible(reply) or _of_openai(reply)
-
-
-def _of_compatible(reply: ErrorReply) -> Evidence | None:
-    """Cases that only other providers of the same API have."""
-    metadata = reply.error.get("metadata")
-    if not isinstance(metadata, Mapping):
-        metadata = {}
-    if reply.status == 403 and {"flagged_input", "reasons"} & metadata.keys():
-        return RequestFailed(status=403, reason="flagged_input")
-    if reply.status == 403 and (volume := OUT_OF_CALLS.match(reply.message)):
-        days, hours, minutes, seconds = (int(part or 0) for part in volume.groups())
-        wait = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        return QuotaSpent(resets_in_seconds=float(wait) or None, reason="out_of_call_volume")
-    if reply.status == 400 and WRONG_KEY.match(reply.message):
-        return Rejected(reason="invalid_api_key")
-    if reply.status == 429 and (free := FREE_MODELS.match(reply.message)):
-        wait_seconds = _reset_in_metadata(reply, metadata)
-        if free[1] == "day":
-            return QuotaSpent(resets_in_seconds=wait_seconds, reason="free-models-per-day")
-        return RateLimited(retry_after_seconds=wait_seconds)
-    return None
-
-
-def _reset_in_metadata(reply: ErrorReply, metadata: Mapping[str, Any]) -> float | None:
-    """OpenRouter puts the headers of a limit into the body, its end in milliseconds since 1970."""
-    headers = metadata.get("headers")
-    at = whole_number(headers.get("X-RateLimit-Reset")) if isinstance(headers, Mapping) else None
-    return None if at is None or reply.now is None else max(at / 1000 - reply.now, 0.0)
-
-
-def _of_openai(reply: ErrorReply) -> Evidence:
     code, kind = reply.token("code"), reply.token("type")
     money = next((name for name in (code, kind) if name in MONEY_CODES), "")
     if money:
@@ -152,22 +110,27 @@ def ends_stream(event: object) -> bool:
     return any(reason and reason != "error" for reason in reasons)
 
 
-_SAMPLE_ANSWER = {
-    "id": "sample",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "sample",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}
-_SAMPLE_RATE_LIMIT = {
-    "error": {
-        "message": "Simulated by AGENTOS_SIMULATE_429.",
-        "type": "requests",
-        "param": None,
-        "code": "rate_limit_exceeded",
+SAMPLE_ANSWER = SampleReply(
+    {
+        "id": "sample",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "sample",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
-}
+)
+SAMPLE_RATE_LIMIT = SampleReply(
+    {
+        "error": {
+            "message": "Simulated by AGENTOS_SIMULATE_429.",
+            "type": "requests",
+            "param": None,
+            "code": "rate_limit_exceeded",
+        }
+    },
+    headers={"retry-after": "1"},
+)
 
 PROVIDER = Provider(
     name="openai",
@@ -185,6 +148,6 @@ PROVIDER = Provider(
     read_limits=read_limits,
     answer_problem=answer_problem,
     ends_stream=ends_stream,
-    sample_answer=SampleReply(_SAMPLE_ANSWER),
-    sample_rate_limit=SampleReply(_SAMPLE_RATE_LIMIT, headers={"retry-after": "1"}),
+    sample_answer=SAMPLE_ANSWER,
+    sample_rate_limit=SAMPLE_RATE_LIMIT,
 )

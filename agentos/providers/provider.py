@@ -61,9 +61,19 @@ def takes_any_end(event: object) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a provider is called."""
+
+    base_url: str | None = None
+    """None leaves it to the SDK."""
+    api_version: str = ""
+    """Of providers that want one in every request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider of models that are called with a key.
+    """A provider of models that are called with a key, or without one on the user's own machine.
 
     Keys never reach an SDK: it is given a placeholder, and the HTTP client writes the leased key over it on the wire.
     """
@@ -78,13 +88,24 @@ class Provider:
     """The module that comes with it, by which it is seen to be installed without loading it."""
     key_variables: tuple[str, ...]
     """Environment variables a key is read from when credentials.toml has none of this provider."""
+    needs_key: bool = True
+    """A local server is called without one, unless the user gives it one."""
+    max_concurrent: int = 4
+    """Calls at once without a key. A key has its own number."""
     base_url: str | None = None
     """Where calls go unless the user names another address; None leaves it to the SDK."""
-    default_model: str
-    check_model: str
-    """A cheap one, for `agentos keys check`."""
+    needs_base_url: bool = False
+    """There is no address that serves everybody: the user has one of their own."""
+    api_version: str = ""
+    """Unless the user names another one; empty where requests carry none."""
+    default_model: str = ""
+    """Empty where no model is there for everybody: then a model must be chosen."""
+    check_model: str = ""
+    """A cheap one, for `agentos keys check`. Empty: `keys check --model` names one."""
     quota_owner: str
     """What the provider counts quota by: keys of one such owner belong to one group."""
+    price_list: str = ""
+    """Whose list in genai-prices has its models, if that has another name."""
     tpm_counts: str = "tokens"
     """What a configured `tpm` bounds: all tokens, or `input_tokens` where the provider counts them apart."""
     day_zone: str = "UTC"
@@ -95,8 +116,8 @@ class Provider:
     model_lookup: ModelLookup | None = None
     """None where there is no such question: a wrong name is then told by the first call."""
 
-    connect: Callable[[str, str | None, httpx2.AsyncClient], Any]
-    """(placeholder key, base URL, HTTP client) to the SDK's client. Imports the SDK; opens no connection."""
+    connect: Callable[[str, Endpoint, httpx2.AsyncClient], Any]
+    """(placeholder key, where, HTTP client) to the SDK's client. Imports the SDK; opens no connection."""
     build_model: Callable[[str, Any], Model]
     """(model, SDK client) to a model that can be asked."""
 

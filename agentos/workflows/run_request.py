@@ -13,7 +13,7 @@ from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.launch import RunRequest
 from agentos.llm.errors import require_cli, require_sdk
 from agentos.providers.model_name import CODING_CLI, ModelName
-from agentos.providers.registry import default_model, providers
+from agentos.providers.registry import default_model, needs_key, providers
 from agentos.settings import Models, Settings
 from agentos.workflows.registry import Workflow
 from agentos.workflows.still_done import still_done
@@ -109,7 +109,7 @@ def choose_models(chosen: Models, roles: Sequence[str], with_keys: Collection[st
 
 def _check_keys(models: Mapping[str, str], with_keys: Collection[str]) -> None:
     chosen = {role: ModelName.parse(model).provider for role, model in models.items()}
-    missing = [role for role, provider in chosen.items() if provider in providers() and provider not in with_keys]
+    missing = [role for role, provider in chosen.items() if needs_key(provider) and provider not in with_keys]
     if missing:
         first = missing[0]
         raise NoUsableKeyError(

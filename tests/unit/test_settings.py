@@ -68,7 +68,16 @@ def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path:
             "agentos.toml, line 2: review.gate must be one of none, draft, verdict, all, got 'sometimes'",
         ),
         ("models = 3\n", "[models] must be a table"),
-        ("[providers.google]\nkey = 'x'\n", "[providers.google] takes base_url"),
+        ("[providers.google]\nkey = 'x'\n", "[providers.google] has no setting 'key'"),
+        ("[providers.google]\nbase_url = 'gateway.example'\n", "providers.google.base_url must be an address like"),
+        ("[providers.google]\nkind = 'openai'\n", "google is a provider of its own"),
+        ("[providers.acme]\nkind = 'opnai'\n", "[providers.acme] has the unknown kind 'opnai'. Did you mean 'openai'?"),
+        ("[providers.acme]\nkind = 'openai'\n", "[providers.acme] needs base_url"),
+        ("[providers.Acme-1]\nkind = 'openai'\n", "name it with small letters"),
+        (
+            "[providers.acme]\nkind = 'openai'\nbase_url = 'https://x'\nneeds_key = 'no'\n",
+            "providers.acme.needs_key must be true or false",
+        ),
         ("providers = 3\n", "[providers] must be a table"),
         (
             "[providers.gogle]\nbase_url = 'https://x'\n",

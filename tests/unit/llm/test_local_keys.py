@@ -20,8 +20,8 @@ from agentos.keys.local_broker import LocalBroker
 from agentos.keys.refusals import Patience
 from agentos.llm import attempts
 from agentos.llm.broker import forget_local_broker
-from agentos.llm.cli_login import with_cli_login
 from agentos.llm.errors import ProviderUnavailableError
+from agentos.llm.keyless import with_keyless
 from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import Abandoned, QuotaSpent, Rejected, Succeeded
 from fakes.provider_server import Key, ProviderServer, Step
@@ -187,6 +187,6 @@ def test_a_call_cancelled_while_it_waits_for_a_key_gives_the_key_back_unused(hom
 
 
 def test_the_login_of_a_cli_is_leased_without_a_secret() -> None:
-    lease = local_broker(with_cli_login(keys("a"))).acquire(Ask(provider="cli", model="claude"))
+    lease = local_broker(with_keyless(keys("a"))).acquire(Ask(provider="cli", model="claude"))
 
     assert (lease.key_name, lease.secret) == ("cli-login", "")

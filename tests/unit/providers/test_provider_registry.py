@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_a_provider_is_a_module_of_its_name_in_order_of_rank() -> None:
-    assert list(providers()) == ["google", "anthropic", "openai"]
+    own = ["google", "anthropic", "openai"]
+    compatible = ["openrouter", "groq", "deepseek", "mistral", "together", "xai"]
+    assert list(providers()) == [*own, *compatible, "ollama", "vllm", "azure", "vertex", "bedrock"]
 
 
 @pytest.mark.parametrize(
@@ -57,8 +59,8 @@ def _line(provider: Provider) -> str:
         provider.name,
         f"`.[{provider.extra}]`",
         variables,
-        f"`{provider.default_model}`",
-        f"`{provider.check_model}`",
+        f"`{provider.default_model}`" if provider.default_model else "",
+        f"`{provider.check_model}`" if provider.check_model else "",
         provider.quota_owner,
     )
     return f"| {' | '.join(cells)} |"
