@@ -425,7 +425,7 @@ def shape_reply(seen: Seen, text: str, output: Any | None) -> dict[str, Any]:
 
 
 def as_event_stream(provider: Provider, message: Mapping[str, Any]) -> str:
-    """A reply as the server-sent events that a streaming request gets: text in two pieces."""
+    """A reply as the server-sent events that a streaming request gets: text in three pieces."""
     match provider:
         case "anthropic":
             events = _anthropic_events(message)
@@ -436,18 +436,18 @@ def as_event_stream(provider: Provider, message: Mapping[str, Any]) -> str:
             return "".join(f"data: {json.dumps(event)}\n\n" for event in _google_events(message))
 
 
-def _halves(text: str) -> tuple[str, str]:
-    middle = (len(text) + 1) // 2
-    return text[:middle], text[middle:]
+def _thirds(text: str) -> list[str]:
+    size = max(1, -(-len(text) // 3))
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def _anthropic_events(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     (block,) = message["content"]
     is_text = block["type"] == "text"
     deltas = (
-        [{"type": "text_delta", "text": half} for half in _halves(block["text"])]
+        [{"type": "text_delta", "text": piece} for piece in _thirds(block["text"])]
         if is_text
-        else [{"type": "input_json_delta", "partial_json": half} for half in _halves(json.dumps(block["input"]))]
+        else [{"type": "input_json_delta", "partial_json": piece} for piece in _thirds(json.dumps(block["input"]))]
     )
     return [
         {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
@@ -471,7 +471,7 @@ def _openai_events(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     (choice,) = message["choices"]
     said = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": half} for half in _halves(said["content"] or "")] if said["content"] else []
+    deltas += [{"content": piece} for piece in _thirds(said["content"] or "")] if said["content"] else []
     deltas += [{"tool_calls": [{**call, "index": n}]} for n, call in enumerate(said.get("tool_calls", ()))]
     chunk = {**message, "object": "chat.completion.chunk", "usage": None}
     return [
@@ -486,10 +486,11 @@ def _google_events(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     (part,) = candidate["content"]["parts"]
     if "text" not in part:
         return [dict(message)]
-    first, second = _halves(part["text"])
-    begun = {"content": {"parts": [{"text": first}], "role": "model"}, "index": 0}
-    ended = {**candidate, "content": {"parts": [{"text": second}], "role": "model"}}
-    return [{**message, "candidates": [begun]}, {**message, "candidates": [ended]}]
+    contents = [{"parts": [{"text": piece}], "role": "model"} for piece in _thirds(part["text"])]
+    return [
+        *({**message, "candidates": [{"content": content, "index": 0}]} for content in contents[:-1]),
+        *({**message, "candidates": [{**candidate, "content": content}]} for content in contents[-1:]),
+    ]
 
 
 def _as_object(text: str) -> dict[str, Any] | None:

@@ -428,6 +428,8 @@ class KeyBroker:
         for route in dict.fromkeys(call.route for call in self._queued.values()):
             why = self._pool.exhaustion(now, *route)
             lane, is_second_opinion = route[:2], bool(route[2])
+            if _is_far_off(why, now):
+                refused += self._refuse_route(route, no_other_key, has_fallback=True)
             match why:
                 case NoneValid() if is_second_opinion:
                     refused += self._refuse_route(route, no_other_key)
@@ -445,10 +447,13 @@ class KeyBroker:
                     self._notices.refuse()
         return refused
 
-    def _refuse_route(self, route: Route, error: Callable[[Ask], AgentosError]) -> list[Delivery]:
+    def _refuse_route(
+        self, route: Route, error: Callable[[Ask], AgentosError], *, has_fallback: bool = False
+    ) -> list[Delivery]:
+        """All its calls, or only those that another model can serve."""
         self._found.asked_all(route[:2], route[2])
-        calls = [call for call in self._queued.values() if call.route == route]
-        self._remove(lambda call: call.route == route)
+        calls = [c for c in self._queued.values() if c.route == route and c.ask.has_fallback >= has_fallback]
+        self._remove(lambda call: call in calls)
         return [_refusal(call, error(call.ask)) for call in calls]
 
     def _waiting_lanes(self) -> set[LaneId]:
@@ -529,6 +534,11 @@ class KeyBroker:
 def _shortfall(budget: Budget, estimated_usd: float) -> BudgetNoticed:
     spent = budget.spent_usd
     return BudgetNoticed(spent_usd=spent, budget_usd=budget.cap_usd, needed_usd=spent + estimated_usd)
+
+
+def _is_far_off(why: object, now: float) -> bool:
+    """Whether no key serves soon: what another model can do is not worth the wait."""
+    return isinstance(why, NoneValid) or (isinstance(why, AllLimited) and why.until - now > ELSEWHERE_SECONDS)
 
 
 def _refusal(call: _Call, error: AgentosError) -> Delivery:

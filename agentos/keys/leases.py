@@ -28,6 +28,8 @@ class Ask:
     most_output_tokens: int | None = None
     call: int = 0
     """The asker's number for the call: the same in all of its attempts. 0 if it makes only one."""
+    has_fallback: bool = False
+    """Another model is asked if no key of this one serves soon."""
     refused_by: tuple[str, ...] = ()
     """Keys whose accounts would not serve the request: only one of another group tells whether any does."""
 

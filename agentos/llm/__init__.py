@@ -14,25 +14,35 @@ if TYPE_CHECKING:
     from agentos.llm.calls import agenerate, close, generate, preload
     from agentos.llm.cancellation import cancel_calls
     from agentos.llm.context import set_call_context
+    from agentos.llm.conversation import Image, Message, Tool, ToolCall
     from agentos.llm.errors import (
         InvalidOutputError,
+        ModelNotServedError,
         ModelRequestError,
         ProviderUnavailableError,
         RecordingMissingError,
     )
     from agentos.llm.offline import OfflineRequest, register_offline
-    from agentos.llm.types import Message, Reply
+    from agentos.llm.options import UnsupportedOptionError
+    from agentos.llm.streams import astream, stream
+    from agentos.llm.types import Reply
 
 __all__ = [
     "CallCancelledError",
+    "Image",
     "InvalidOutputError",
     "Message",
+    "ModelNotServedError",
     "ModelRequestError",
     "OfflineRequest",
     "ProviderUnavailableError",
     "RecordingMissingError",
     "Reply",
+    "Tool",
+    "ToolCall",
+    "UnsupportedOptionError",
     "agenerate",
+    "astream",
     "cancel_calls",
     "close",
     "current_broker",
@@ -41,6 +51,7 @@ __all__ = [
     "register_offline",
     "set_broker",
     "set_call_context",
+    "stream",
 ]
 
 _MODULE_OF = {
@@ -49,9 +60,12 @@ _MODULE_OF = {
     **dict.fromkeys(("CallCancelledError", "cancel_calls"), "cancellation"),
     **dict.fromkeys(("set_call_context",), "context"),
     **dict.fromkeys(("InvalidOutputError", "ModelRequestError", "ProviderUnavailableError"), "errors"),
-    **dict.fromkeys(("RecordingMissingError",), "errors"),
+    **dict.fromkeys(("ModelNotServedError", "RecordingMissingError"), "errors"),
     **dict.fromkeys(("OfflineRequest", "register_offline"), "offline"),
-    **dict.fromkeys(("Message", "Reply"), "types"),
+    **dict.fromkeys(("Image", "Message", "Tool", "ToolCall"), "conversation"),
+    **dict.fromkeys(("UnsupportedOptionError",), "options"),
+    **dict.fromkeys(("astream", "stream"), "streams"),
+    **dict.fromkeys(("Reply",), "types"),
 }
 
 

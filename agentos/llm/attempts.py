@@ -13,7 +13,7 @@ from agentos.keys.leases import Ask, Lease, LeaseBroker
 from agentos.llm import pricing, settings
 from agentos.llm.broker import current_broker
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.errors import ModelRequestError, ProviderUnavailableError
+from agentos.llm.errors import ModelNotServedError, ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import Failures, GiveUp, RetryPolicy, TryAgain, after_failure
 from agentos.llm.types import Attempted, Completion, Request
 from agentos.providers.evidence import (
@@ -60,6 +60,8 @@ def complete(request: Request, attempt: Attempt, cancellation: Cancellation) -> 
             return attempted.completion
         if isinstance(attempted.evidence, NotServed):
             unserved, ask = attempted, replace(ask, refused_by=(*ask.refused_by, lease.key_name))
+        if attempted.has_begun:
+            raise _cut_off(request, attempted)
         match after_failure(attempted, failures, retry_policy, random.random()):
             case TryAgain(delay_seconds=delay_seconds, failures=failures):
                 cancellation.wait(delay_seconds)
@@ -89,6 +91,7 @@ def _ask(request: Request) -> Ask:
             request.model, pricing.most_tokens(request.text), output_tokens
         ),
         most_output_tokens=output_tokens,
+        has_fallback=request.has_fallback,
         call=next(_calls),
     )
 
@@ -113,15 +116,22 @@ def _without_secret(attempted: Attempted, secret: str) -> Attempted:
 def _error(request: Request, attempted: Attempted, attempts: int) -> ModelRequestError | ProviderUnavailableError:
     model = request.model
     match attempted.evidence:
-        case RequestFailed(status=status, reason=reason) | NotServed(status=status, reason=reason):
+        case RequestFailed(status=status, reason=reason) | NotServed(status=status, reason=reason) as refused:
             answered = f" with status {status}" if status is not None else ""
             why = _reason(attempted.detail or reason) or "no reason given"
-            return ModelRequestError(f"{model} refused the request{answered}: {why}.")
+            kind = ModelNotServedError if isinstance(refused, NotServed) else ModelRequestError
+            return kind(f"{model} refused the request{answered}: {why}.")
         case TransportFailed(reason=reason):
             what = f"{_address(model.provider)}did not answer: {_reason(reason) or 'connection failed'}"
         case _:
             what = "is overloaded"
     return ProviderUnavailableError(f"{model} {what} ({attempts} attempts); run again later to resume.")
+
+
+def _cut_off(request: Request, attempted: Attempted) -> ProviderUnavailableError:
+    """Asked again, the model would begin another answer: what was handed on cannot be taken back."""
+    reason = _reason(getattr(attempted.evidence, "reason", "")) or "the stream broke off"
+    return ProviderUnavailableError(f"{request.model} stopped in the middle of its answer: {reason}.")
 
 
 def _address(provider: str) -> str:

@@ -9,14 +9,16 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agentos.environment import environment
 from agentos.files import write_whole
 from agentos.keys.leases import Lease
 from agentos.llm.cancellation import Cancellation
+from agentos.llm.conversation import Message
+from agentos.llm.options import UnsupportedOptionError
 from agentos.llm.structured import OutputSchema
-from agentos.llm.types import Attempted, Completion, Message, Request
+from agentos.llm.types import Attempted, Completion, Request
 from agentos.processes.children import ChildResult, kill_with_variable, run_child
 from agentos.providers.evidence import (
     Evidence,
@@ -48,6 +50,19 @@ _LOGIN_FILE = ".credentials.json"
 
 _LONGEST_ARGUMENT = 100_000
 """The kernel refuses an argument of 128 KiB."""
+
+
+UNSUPPORTED: Final = dict.fromkeys(
+    ("tools", "tool_choice", "temperature", "seed", "stop", "reasoning_effort", "native_output", "on_text"),
+    "a coding CLI decides that itself",
+)
+"""Options that it has no way to pass on."""
+
+
+def check_messages(request: Request) -> None:
+    """Raises UnsupportedOptionError: it is given text, and nothing else."""
+    if any(message.images or message.role == "tool" for message in request.messages):
+        raise UnsupportedOptionError(f"{request.model} takes text only: no images, no results of tools.")
 
 
 def send_to_cli(

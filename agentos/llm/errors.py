@@ -19,6 +19,10 @@ class ModelRequestError(AgentosError):
     """The provider refuses this request whichever key sends it; sending it again would not help."""
 
 
+class ModelNotServedError(ModelRequestError):
+    """No key's account is served this: most often a model that is not there. Another model may do."""
+
+
 class InvalidOutputError(AgentosError):
     """The answer did not fit the output type, not even after the model was told why."""
 

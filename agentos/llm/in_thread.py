@@ -30,15 +30,16 @@ async def run_in_thread(work: Callable[[], T]) -> T:
             result = context.run(work)
         except BaseException as raised:
             error = raised
-            _tell(loop, lambda: settle(lambda: done.set_exception(error)))
+            tell(loop, lambda: settle(lambda: done.set_exception(error)))
         else:
-            _tell(loop, lambda: settle(lambda: done.set_result(result)))
+            tell(loop, lambda: settle(lambda: done.set_result(result)))
 
     threading.Thread(target=run, name="agentos-llm-call", daemon=True).start()
     return await done
 
 
-def _tell(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> None:
+def tell(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> None:
+    """Have the loop act, from any thread."""
     # A loop that is closed has nobody left who waits.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(action)

@@ -16,7 +16,8 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool
 from agentos.llm.calls import sdk
 from agentos.llm.cancellation import Cancellation
-from agentos.llm.types import Attempted, Message, Request
+from agentos.llm.conversation import Message
+from agentos.llm.types import Attempted, Request
 from agentos.providers.evidence import (
     KEY_STATES,
     Abandoned,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentos.llm import pricing, settings
 from agentos.llm.cancellation import Cancellation
+from agentos.llm.conversation import Tool, ToolCall
 from agentos.llm.schema_example import example_value
 from agentos.llm.types import Completion, Request
 from agentos.providers.evidence import Usage
@@ -22,10 +23,11 @@ class OfflineRequest:
     task: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     output_type: Any = None
+    tools: tuple[Tool, ...] = ()
 
 
 OfflineFunction = Callable[[OfflineRequest], Any]
-"""Returns text, or for a request with an output type a value that fits it."""
+"""Returns text, or for a request with an output type a value that fits it. With tools it may return a ToolCall."""
 
 _functions: dict[str, OfflineFunction] = {}
 
@@ -46,14 +48,29 @@ def answer(request: Request, cancellation: Cancellation) -> Completion:
             task=request.task,
             data=request.data,
             output_type=request.output_type,
+            tools=request.options.tools,
         )
     )
+    if called := _forced_tool(request):
+        value = ToolCall(
+            id="offline-1", name=called.name, arguments=example_value(called.parameters, text=str(value))
+        )
+    if isinstance(value, ToolCall):
+        return replace(_completion(request, "", None), tool_calls=(value,))
     if request.output_type is None:
         return _completion(request, str(value), None)
     from agentos.llm.structured import OutputSchema  # noqa: PLC0415 - loads pydantic, which plain text does not need
 
     structured = OutputSchema(request.output_type).encode(value)
     return _completion(request, structured, structured)
+
+
+def _forced_tool(request: Request) -> Tool | None:
+    """The tool that the caller insists on, unless a tool has answered already."""
+    choice, tools = request.options.tool_choice, request.options.tools
+    if choice in (None, "auto", "none") or request.messages[-1].role == "tool":
+        return None
+    return next((tool for tool in tools if choice in ("required", tool.name)), None)
 
 
 def _plain_answer(request: OfflineRequest) -> Any:

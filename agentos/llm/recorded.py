@@ -17,6 +17,7 @@ from agentos.llm import settings
 from agentos.llm.broker import masked
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.context import CallPlace
+from agentos.llm.conversation import ToolCall
 from agentos.llm.errors import RecordingMissingError
 from agentos.llm.types import Completion, Request
 from agentos.providers.evidence import Usage
@@ -55,8 +56,9 @@ def save(directory: Path, place: CallPlace, request: Request, completion: Comple
         "text": completion.text,
         "structured": completion.structured,
         "usage": asdict(completion.usage),
+        "tool_calls": [asdict(call) for call in completion.tool_calls],
         "is_truncated": completion.is_truncated,
-        "request": {"system": request.system, "messages": [asdict(message) for message in request.messages]},
+        "request": {"system": request.system, "messages": [each.to_document() for each in request.messages]},
     }
     text = masked(json.dumps(record, indent=2, ensure_ascii=False))
     write_whole(recording_path(directory, place), f"{text}\n")
@@ -70,6 +72,7 @@ def _read(saved: dict[str, Any], request: Request) -> Completion:
         # Replaying spends nothing, whatever the recording cost.
         usage=Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"], cost_usd=0.0),
         model=str(request.model),
+        tool_calls=tuple(ToolCall(**call) for call in saved.get("tool_calls", ())),
         is_truncated=bool(saved.get("is_truncated", False)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,8 +13,8 @@ from typing import Any
 
 import anyio
 import httpx2
-from pydantic_ai import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
-from pydantic_ai.direct import model_request
+from pydantic_ai import ModelResponse, ToolCallPart
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
@@ -24,20 +25,20 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UserError,
 )
-from pydantic_ai.messages import ModelMessage
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.models import Model, StreamedResponse
 
 from agentos.keys.leases import Lease
-from agentos.llm import loop, pricing
+from agentos.llm import loop, pricing, sdk_request
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.connection_errors import connection_problem
+from agentos.llm.conversation import Message, ToolCall
 from agentos.llm.errors import missing_sdk
 from agentos.llm.http_client import PLACEHOLDER_KEY, Exchange, KeyedClient, current_exchange, new_client
+from agentos.llm.options import OnText, UnsupportedOptionError, refuse_unsupported
 from agentos.llm.settings import base_url, endpoint
-from agentos.llm.structured import OUTPUT_TOOL_NAME, OutputSchema
-from agentos.llm.types import Attempted, Completion, Message, Request
+from agentos.llm.structured import OutputSchema
+from agentos.llm.types import Attempted, Completion, Request
 from agentos.providers.classify import classify, limits_from_headers
 from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, TransportFailed, Usage
 from agentos.providers.model_name import ModelName, ModelNameError
@@ -68,45 +69,93 @@ async def _attempt(
     current_exchange.set(exchange)
     # Building a client is our time, not the provider's.
     model = _clients.model(request.model)
+    teller = _Teller(request.options.on_text)
     try:
         async with asyncio.timeout(request.timeout_seconds):
-            response = await _ask(model, request, messages, schema)
-        return _answered(response, request.model, exchange)
+            response = await _ask(model, request, messages, schema, teller)
+        return _answered(response, request, schema, exchange)
     except TimeoutError:
         reason = f"no answer in {request.timeout_seconds:g} s"
-        return Attempted(evidence=TransportFailed(reason=reason, may_be_charged=True), timed_out=True)
+        evidence = TransportFailed(reason=reason, may_be_charged=True)
+        return Attempted(evidence=evidence, timed_out=True, has_begun=teller.has_begun)
     except (AgentRunError, UserError, httpx2.HTTPError, ValueError) as error:
         # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
-        return _failed(error, exchange)
+        return replace(_failed(error, exchange), has_begun=teller.has_begun)
+
+
+class _Teller:
+    """Hands on the text of an answer while it comes."""
+
+    def __init__(self, on_text: OnText | None) -> None:
+        self.on_text = on_text
+        self.has_begun = False
+
+    async def follow(self, stream: StreamedResponse) -> ModelResponse:
+        async for event in stream:
+            match event:
+                case PartStartEvent(part=TextPart(content=text)) if text:
+                    self._tell(text)
+                case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+                    self._tell(text)
+        return stream.get()
+
+    def _tell(self, text: str) -> None:
+        assert self.on_text is not None
+        self.has_begun = True
+        self.on_text(text)
 
 
 async def _ask(
-    model: Model, request: Request, messages: Sequence[Message], schema: OutputSchema | None
+    model: Model, request: Request, messages: Sequence[Message], schema: OutputSchema | None, teller: _Teller
 ) -> ModelResponse:
-    return await model_request(
-        model,
-        _to_model_messages(messages, request.system),
-        model_settings=_model_settings(request),
-        model_request_parameters=_parameters(schema),
-    )
+    conversation = sdk_request.to_model_messages(messages, request.system, request.model)
+    settings, parameters = sdk_request.model_settings(request), sdk_request.parameters(request.options, schema)
+    if teller.on_text is None:
+        return await model_request(model, conversation, model_settings=settings, model_request_parameters=parameters)
+    async with model_request_stream(
+        model, conversation, model_settings=settings, model_request_parameters=parameters
+    ) as stream:
+        return await teller.follow(stream)
 
 
-def _answered(response: ModelResponse, name: ModelName, exchange: Exchange) -> Attempted:
-    used = response.usage
+def check_supported(request: Request) -> None:
+    """Raises UnsupportedOptionError for what the model would silently be sent without. Opens no connection."""
+    model = _clients.model(request.model)
+    refuse_unsupported(str(request.model), sdk_request.unsupported(model, request), request.options)
+    if any(message.images for message in request.messages) and not sdk_request.takes_images(model):
+        raise UnsupportedOptionError(f"{request.model} takes no images. Leave them out, or choose another model.")
+
+
+def _answered(
+    response: ModelResponse, request: Request, schema: OutputSchema | None, exchange: Exchange
+) -> Attempted:
+    name, used = request.model, response.usage
     cost_usd = pricing.cost_usd(name, used.input_tokens, used.output_tokens)
     usage = Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost_usd)
-    call = next((part for part in response.parts if isinstance(part, ToolCallPart)), None)
-    if response.finish_reason == "content_filter" and call is None and not response.text:
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    if response.finish_reason == "content_filter" and not calls and not response.text:
         return Attempted(evidence=RequestFailed(status=exchange.status, reason=_FILTERED))
     completion = Completion(
         text=response.text or "",
-        structured=call.args_as_json_str() if call else None,
+        structured=_structured(response, calls, request) if schema is not None else None,
         usage=usage,
         model=str(name),
+        tool_calls=() if schema is not None else tuple(_tool_call(call) for call in calls),
+        provider_state="" if schema is not None else sdk_request.state_of(response, name),
         is_truncated=response.finish_reason == "length",
     )
     limits = limits_from_headers(exchange.provider, exchange.headers, now=time.time())
     return Attempted(evidence=Succeeded(usage=usage, limits=limits), completion=completion)
+
+
+def _structured(response: ModelResponse, calls: Sequence[ToolCallPart], request: Request) -> str | None:
+    if request.options.native_output:
+        return response.text
+    return calls[0].args_as_json_str() if calls else None
+
+
+def _tool_call(part: ToolCallPart) -> ToolCall:
+    return ToolCall(id=part.tool_call_id, name=part.tool_name, arguments=part.args_as_dict())
 
 
 def _failed(error: Exception, exchange: Exchange) -> Attempted:
@@ -155,52 +204,26 @@ def _provider_message(body: bytes) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _to_model_messages(messages: Sequence[Message], system: str | None) -> list[ModelMessage]:
-    return [
-        ModelRequest(parts=[UserPromptPart(content=message.content)], instructions=system)
-        if message.role == "user"
-        else ModelResponse(parts=[TextPart(content=message.content)])
-        for message in messages
-    ]
-
-
-def _model_settings(request: Request) -> ModelSettings:
-    model_settings = ModelSettings(max_retries=0, timeout=request.timeout_seconds)
-    if request.max_output_tokens is not None:
-        model_settings["max_tokens"] = request.max_output_tokens
-    return model_settings
-
-
-def _parameters(schema: OutputSchema | None) -> ModelRequestParameters:
-    if schema is None:
-        return ModelRequestParameters()
-    tool = ToolDefinition(
-        name=OUTPUT_TOOL_NAME,
-        description="Give the final answer in this structure.",
-        parameters_json_schema=dict(schema.json_schema),
-        kind="output",
-    )
-    return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
-
-
 class _Clients:
     """SDK clients and models of this process, built once each: building some takes longer than a call."""
 
     def __init__(self) -> None:
         self.may_have_connections = False
         self._http: KeyedClient | None = None
+        self._lock = threading.RLock()
         self._models: dict[tuple[ModelName, Endpoint], Model] = {}
         self._sdk_clients: dict[tuple[str, Endpoint], Any] = {}
 
     def model(self, name: ModelName) -> Model:
         provider = providers()[name.provider]
         key = (name, endpoint(name.provider))
-        if key not in self._models:
-            try:
-                self._models[key] = provider.build_model(name.model, self.sdk_client(provider))
-            except UserError as error:
-                raise ModelNameError(f"{name} cannot be called: {error}") from None
-        return self._models[key]
+        with self._lock:
+            if key not in self._models:
+                try:
+                    self._models[key] = provider.build_model(name.model, self.sdk_client(provider))
+                except UserError as error:
+                    raise ModelNameError(f"{name} cannot be called: {error}") from None
+            return self._models[key]
 
     def sdk_client(self, provider: Provider) -> Any:
         where = endpoint(provider.name)
@@ -260,5 +283,6 @@ async def _warm_up(provider: Provider) -> None:
     async with httpx2.AsyncClient(transport=transport, timeout=30, verify=False) as http:
         where = Endpoint("http://127.0.0.1", provider.api_version)
         model = provider.build_model(name.model, provider.connect(PLACEHOLDER_KEY, where, http))
-        response = await _ask(model, request, request.messages, OutputSchema(list[str]))
-    _answered(response, name, Exchange(provider.name, secret=""))
+        schema = OutputSchema(list[str])
+        response = await _ask(model, request, request.messages, schema, _Teller(None))
+    _answered(response, request, schema, Exchange(provider.name, secret=""))

@@ -9,7 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from agentos.errors import UsageError
-from agentos.llm.types import Completion, Message
+from agentos.llm.conversation import Message
+from agentos.llm.types import Completion
 
 OUTPUT_TOOL_NAME = "final_result"
 _WRAPPED_FIELD = "result"

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
-from agentos.errors import UsageError
+from agentos.llm.conversation import Message, ToolCall
+from agentos.llm.options import Options
 from agentos.providers.evidence import Evidence, Usage
 from agentos.providers.model_name import ModelName
 
 OutputT = TypeVar("OutputT")
-Role = Literal["user", "assistant"]
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a conversation."""
-
-    role: Role
-    content: str
-
-
-Prompt = str | Sequence[Message | Mapping[str, str]]
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
 
@@ -38,6 +28,9 @@ class Request:
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     """For one attempt at the provider. Waiting for a key does not count."""
     max_output_tokens: int | None = None
+    options: Options = field(default_factory=Options)
+    has_fallback: bool = False
+    """Another model is asked if this one cannot be: no long wait for it."""
     task: str | None = None
     """What the caller is doing, for the offline model; real providers ignore it."""
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +56,9 @@ class Completion:
     """The structured answer as JSON, when the model gave one."""
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    provider_state: str = field(default="", repr=False)
+    """What the provider wants to see again in the conversation, see `Message`."""
     is_truncated: bool = False
     """The model stopped because it ran out of output tokens."""
 
@@ -74,6 +70,8 @@ class Attempted:
     evidence: Evidence
     completion: Completion | None = None
     timed_out: bool = False
+    has_begun: bool = False
+    """A part of the answer was handed on before it failed: it cannot be asked for again."""
     detail: str = ""
     """What the provider said about a failure, in its own words. For people only."""
 
@@ -88,36 +86,17 @@ class Reply(Generic[OutputT]):
     usage: Usage
     """Of all attempts that were answered, a re-ask included."""
     model: str
-    """The model as the caller named it: `provider:model`."""
+    """The model that answered, as the caller named it: `provider:model`."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What the model wants to have called, if tools were given; then send back `message` and the results."""
+    message: Message = field(default_factory=lambda: Message("assistant"))
+    """The reply as the next turn of the conversation."""
     is_truncated: bool = False
 
     @property
     def cost_usd(self) -> float | None:
         """None when the model's price is not known."""
         return self.usage.cost_usd
-
-
-def read_prompt(prompt: Prompt, system: str | None) -> tuple[tuple[Message, ...], str | None]:
-    """The conversation and the system text; system messages of a list join the system text."""
-    if isinstance(prompt, str):
-        return (Message("user", prompt),), system
-    messages: list[Message] = []
-    instructions = [system] if system else []
-    for entry in prompt:
-        turn = {"role": entry.role, "content": entry.content} if isinstance(entry, Message) else entry
-        if turn["role"] == "system":
-            instructions.append(turn["content"])
-        else:
-            messages.append(Message(_role(turn["role"]), turn["content"]))
-    return tuple(messages), "\n\n".join(instructions) or None
-
-
-def _role(text: str) -> Role:
-    if text == "user":
-        return "user"
-    if text == "assistant":
-        return "assistant"
-    raise UsageError(f"A message has the role '{text}': use user, assistant or system.")
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:

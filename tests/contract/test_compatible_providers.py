@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentos import llm
-from agentos.errors import NoUsableKeyError
+from agentos.errors import NoUsableKeyError, UsageError
 from agentos.providers.evidence import LearnedLimit, RateLimited, Succeeded
 from agentos.providers.registry import Declared, declare, known_providers
 from fakes.provider_server import Key, ProviderServer, Step
@@ -118,6 +118,24 @@ def test_a_server_that_needs_no_key_is_sent_none(broker: RecordingBroker, monkey
 
     (seen,) = server.requests
     assert not {"authorization", "api-key", "x-api-key"} & seen.headers.keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("azure:dep", r"No address for azure calls: export AGENTOS_PROVIDERS__AZURE__BASE_URL=https://"),
+        ("openrouter:nano", "openrouter:nano cannot be called"),
+        ("grok:x", "Did you mean groq?"),
+    ],
+)
+def test_what_cannot_be_called_is_an_error_before_a_key_is_asked_for(
+    model: str, words: str, broker: RecordingBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=words):
+        llm.generate("Hello", model=model)
+
+    assert broker.acquired == []
 
 
 def test_a_provider_is_declared_by_variables_alone(

@@ -71,7 +71,10 @@ def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path:
         ("[providers.google]\nkey = 'x'\n", "[providers.google] has no setting 'key'"),
         ("[providers.google]\nbase_url = 'gateway.example'\n", "providers.google.base_url must be an address like"),
         ("[providers.google]\nkind = 'openai'\n", "google is a provider of its own"),
-        ("[providers.acme]\nkind = 'opnai'\n", "[providers.acme] has the unknown kind 'opnai'. Did you mean 'openai'?"),
+        (
+            "[providers.acme]\nkind = 'opnai'\n",
+            "[providers.acme] has the unknown kind 'opnai'. Did you mean 'openai'?",
+        ),
         ("[providers.acme]\nkind = 'openai'\n", "[providers.acme] needs base_url"),
         ("[providers.Acme-1]\nkind = 'openai'\n", "name it with small letters"),
         (

@@ -141,8 +141,10 @@ def test_no_model_or_an_unknown_one_is_a_usage_error(monkeypatch: pytest.MonkeyP
         llm.generate("hi", model="gpt-4")
     with pytest.raises(UsageError, match="names no model"):
         llm.generate("hi", model="google")
-    with pytest.raises(UsageError, match="role 'tool'"):
-        llm.generate([{"role": "tool", "content": "x"}], model="offline")
+    with pytest.raises(UsageError, match="role 'function'"):
+        llm.generate([{"role": "function", "content": "x"}], model="offline")
+    with pytest.raises(UsageError, match="answers the call 'c1', which no message before it makes"):
+        llm.generate([{"role": "tool", "content": "x", "tool_call_id": "c1"}], model="offline")
 
 
 def test_an_impossible_output_type_is_a_usage_error() -> None:
