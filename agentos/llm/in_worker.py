@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import sysconfig
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from agentos.keys.leases import LeaseBroker
@@ -23,6 +28,29 @@ def preload_options(
     return {"providers": list(providers), "if_used": list(if_used), "has_budget": has_budget}
 
 
+def _calls_models(loaded: Collection[str]) -> bool:
+    """Whether the graph has loaded us, or will: many import us in the node that calls a model."""
+    return "agentos.llm" in loaded or any(_names_us(sys.modules.get(name)) for name in loaded)
+
+
+def _names_us(module: ModuleType | None) -> bool:
+    """Whether the source of a module says so. What is installed was not written for us."""
+    path = getattr(module, "__file__", None) or ""
+    if not path.endswith(".py") or path.startswith(_INSTALLED):
+        return False
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as source:
+            return _IMPORT_OF_US.search(source.read(_LONGEST_SOURCE)) is not None
+    except OSError:
+        return False
+
+
+_LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+_INSTALLED = (str(Path(__file__).parents[1]), *_LIBRARIES)
+_IMPORT_OF_US = re.compile(r"^\s*(from agentos\.llm\b|from agentos import .*\bllm\b|import agentos\.llm\b)", re.M)
+_LONGEST_SOURCE = 1_000_000
+
+
 class ModelCalls:
     """The model calls of one item."""
 
@@ -33,7 +61,7 @@ class ModelCalls:
     @staticmethod
     def preload(options: Mapping[str, Any], loaded: Collection[str]) -> None:
         """Seconds of imports. Only for providers that are going to be called."""
-        providers = options.get("providers") or (options.get("if_used") if "agentos.llm" in loaded else ())
+        providers = options.get("providers") or (options.get("if_used") if _calls_models(loaded) else ())
         if providers:
             declare_for_worker()
             from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.
@@ -43,7 +71,7 @@ class ModelCalls:
     @staticmethod
     def notice(options: Mapping[str, Any], loaded: Collection[str]) -> str:
         """A budget counts calls that are made through us."""
-        if options.get("has_budget") and "agentos.llm" not in loaded:
+        if options.get("has_budget") and not _calls_models(loaded):
             return "the graph does not call models through agentos.llm: --budget does not see what it spends"
         return ""
 

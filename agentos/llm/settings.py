@@ -11,7 +11,7 @@ from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
 from agentos.paths import find_project_dir
 from agentos.providers.provider import Endpoint, base_url_variable
 from agentos.providers.registry import providers
-from agentos.settings import FROZEN_VARIABLE, declare_providers, load_settings, thaw
+from agentos.settings import FROZEN_VARIABLE, load_settings, thaw
 
 _project_urls: Mapping[str, str] = {}
 
@@ -42,8 +42,9 @@ def endpoint(provider: str) -> Endpoint:
 
 def declare_for_worker() -> None:
     """Know the providers that the run's settings declare."""
-    if frozen := environment().get(FROZEN_VARIABLE):
-        declare_providers(thaw(frozen))
+    frozen = environment().get(FROZEN_VARIABLE, "")
+    if '"providers": {"' in frozen:
+        thaw(frozen)
 
 
 def declare_for(provider: str) -> None:

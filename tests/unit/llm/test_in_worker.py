@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +89,29 @@ def test_sdks_are_loaded_for_providers_that_will_be_called(
     monkeypatch.setattr(model_calls, "preload", preloaded.append)
     ModelCalls.preload(options, loaded)
     assert preloaded == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "preloaded"),
+    [
+        ("    from agentos.llm import generate", ["google"]),
+        ("    from agentos import llm", ["google"]),
+        ("    import agentos.llm.langchain", ["google"]),
+        ("    # not from agentos.llm import generate", []),
+        ("    from agentos_llm import generate", []),
+    ],
+)
+def test_the_sdk_is_loaded_before_workers_are_made_also_if_a_node_imports_us(
+    line: str, preloaded: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(model_calls, "preload", called.extend)
+    (tmp_path / "lazy_flow.py").write_text(f"def node(state):\n{line}\n    return state\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "lazy_flow", raising=False)
+    import_module("lazy_flow")
+    ModelCalls.preload(preload_options(if_used=["google"]), {"json", "lazy_flow"})
+    notice = ModelCalls.notice(preload_options(if_used=["google"], has_budget=True), {"json", "lazy_flow"})
+
+    assert called == preloaded
+    assert bool(notice) is not bool(preloaded)
