@@ -8,6 +8,7 @@ from agentos.providers.evidence import Evidence, NotServed, Overloaded, QuotaSpe
 from agentos.providers.replies import ErrorReply
 
 _OVERLOADED = frozenset({"InternalServerException", "ModelNotReadyException", "ServiceUnavailableException"})
+_NOT_SERVED = frozenset({"AccessDeniedException", "FTUFormNotFilled", "ResourceNotFoundException"})
 _REJECTED = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
 
 
@@ -23,7 +24,7 @@ def read_error(reply: ErrorReply) -> Evidence:
         return Overloaded(retry_after_seconds=wait)
     if name in _REJECTED:
         return Rejected(reason=name)
-    if name in {"AccessDeniedException", "ResourceNotFoundException"}:
+    if name in _NOT_SERVED:
         # Access is granted account by account and model by model: another key may have it.
         return NotServed(status=reply.status, reason=name)
     return openai.read_error(reply)

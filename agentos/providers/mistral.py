@@ -13,12 +13,15 @@ from agentos.providers.replies import ErrorReply, limits_by_name
 if TYPE_CHECKING:
     from pydantic_ai.profiles.openai import OpenAIModelProfile
 
+_ABSENT = ("unknown_model", "invalid_model")
 _LIMITS = {"requests": "x-ratelimit-{}-req-minute", "tokens": "x-ratelimit-{}-tokens-minute"}
 
 
 def read_error(reply: ErrorReply) -> Evidence:
-    if reply.token("type") == "invalid_model":
-        return NotServed(status=reply.status, reason="invalid_model")
+    absent = next((name for name in _ABSENT if name in (reply.token("code"), reply.token("type"))), "")
+    if absent or reply.status == 403:
+        # By its documentation a 403 is about a model that the subscription does not have, not about the key.
+        return NotServed(status=reply.status, reason=absent or reply.token("type") or "403")
     return openai.read_error(reply)
 
 

@@ -726,7 +726,158 @@ WHOSE_FAULT = [
     ),
 ]
 
-CASES = GEMINI + OPENAI + ANTHROPIC + MONEY + WHOSE_FAULT + NO_REPLY
+MISTRAL_LIMIT = {"object": "error", "message": "Rate limit exceeded", "type": "rate_limited", "code": "1300"}
+AZURE_LIMIT = "Requests to the ChatCompletions_Create Operation have exceeded token rate limit."
+GROQ_LIMIT = "Rate limit reached for model `llama` in organization `org_x` on tokens per day (TPD): Limit 100000"
+MISTRAL_ERRORS = "https://docs.mistral.ai/resources/error-glossary"
+BEDROCK_ERRORS = "https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html"
+
+OTHERS = [
+    Case(
+        "a limit whose error is the body itself",
+        "mistral",
+        429,
+        MISTRAL_LIMIT,
+        RateLimited(limits=(LearnedLimit(what="requests", value=60, window_seconds=60.0, remaining=0),)),
+        headers={"x-ratelimit-limit-req-minute": "60", "x-ratelimit-remaining-req-minute": "0"},
+        source=f"{MISTRAL_ERRORS}; seen: github.com/earendil-works/pi/issues/9815",
+    ),
+    Case(
+        "a model that nobody knows",
+        "mistral",
+        400,
+        {"object": "error", "message": "Invalid model: x", "type": "invalid_request_error", "code": "unknown_model"},
+        NotServed(status=400, reason="unknown_model"),
+        source=MISTRAL_ERRORS,
+    ),
+    Case(
+        "a model beyond the subscription: the key is good for others",
+        "mistral",
+        403,
+        {"object": "error", "message": "Forbidden", "type": "forbidden", "code": None},
+        NotServed(status=403, reason="forbidden"),
+        source=f"{MISTRAL_ERRORS} (403)",
+    ),
+    Case(
+        "a day's tokens, with the wait in a header",
+        "groq",
+        429,
+        {"error": {"message": GROQ_LIMIT, "type": "tokens", "code": "rate_limit_exceeded"}},
+        RateLimited(
+            retry_after_seconds=437.0,
+            limits=(LearnedLimit(what="requests", value=14400, window_seconds=86400.0, remaining=14000),),
+        ),
+        headers={
+            "retry-after": "437",
+            "x-ratelimit-limit-requests": "14400",
+            "x-ratelimit-remaining-requests": "14000",
+        },
+        source="https://console.groq.com/docs/rate-limits (requests are the day's, tokens the minute's)",
+    ),
+    Case(
+        "no balance",
+        "deepseek",
+        402,
+        openai("Insufficient Balance", "unknown_error", "invalid_request_error"),
+        QuotaSpent(never_resets=True, reason="invalid_request_error"),
+        source="https://api-docs.deepseek.com/quick_start/error_codes (402)",
+    ),
+    Case(
+        "a busy server",
+        "deepseek",
+        503,
+        openai("Server Overloaded", "server_error", None),
+        Overloaded(),
+        source="https://api-docs.deepseek.com/quick_start/error_codes (503)",
+    ),
+    Case(
+        "a deployment that this resource does not have",
+        "azure",
+        404,
+        {"error": {"code": "DeploymentNotFound", "message": "The API deployment for this resource does not exist."}},
+        NotServed(status=404, reason="DeploymentNotFound"),
+        source="https://learn.microsoft.com/azure/ai-foundry/openai/how-to/troubleshoot",
+    ),
+    Case(
+        "a limit with a number as its code",
+        "azure",
+        429,
+        {"error": {"code": "429", "message": AZURE_LIMIT}},
+        RateLimited(retry_after_seconds=6.0),
+        headers={"retry-after": "6"},
+        source="seen: github.com/icereed/paperless-gpt/issues/814",
+    ),
+    Case(
+        "a wrong key",
+        "azure",
+        401,
+        {"error": {"code": "401", "message": "Access denied due to invalid subscription key or wrong API endpoint."}},
+        Rejected(reason="401"),
+        source="https://learn.microsoft.com/azure/ai-services/openai/reference",
+    ),
+    Case(
+        "throttled, by AWS's own name",
+        "bedrock",
+        429,
+        {"message": "Too many tokens, please wait before trying again."},
+        RateLimited(),
+        headers={"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/coral/"},
+        source=BEDROCK_ERRORS,
+    ),
+    Case(
+        "a model that this account was not given",
+        "bedrock",
+        403,
+        {"message": "You don't have access to the model with the specified model ID."},
+        NotServed(status=403, reason="AccessDeniedException"),
+        headers={"x-amzn-errortype": "AccessDeniedException"},
+        source=BEDROCK_ERRORS,
+    ),
+    Case(
+        "a form that the account has not filled in",
+        "bedrock",
+        404,
+        {"message": "Model use case details have not been submitted for this account."},
+        NotServed(status=404, reason="FTUFormNotFilled"),
+        headers={"x-amzn-errortype": "FTUFormNotFilled"},
+        source=BEDROCK_ERRORS,
+    ),
+    Case(
+        "a model that is loading",
+        "bedrock",
+        429,
+        {"message": "The model is not ready yet."},
+        Overloaded(),
+        headers={"x-amzn-errortype": "ModelNotReadyException"},
+        source=BEDROCK_ERRORS,
+    ),
+    Case(
+        "a model that was not pulled",
+        "ollama",
+        404,
+        {"error": {"message": "model 'x' not found", "type": "not_found_error", "code": None}},
+        RequestFailed(status=404, reason="model not found: pull it with `ollama pull`"),
+        source="https://docs.ollama.com/api/errors",
+    ),
+    Case(
+        "a full queue",
+        "ollama",
+        503,
+        {"error": "server busy, please try again. maximum pending requests exceeded"},
+        Overloaded(),
+        source="https://docs.ollama.com/faq (OLLAMA_MAX_QUEUE)",
+    ),
+    Case(
+        "quota of a project, without details",
+        "vertex",
+        429,
+        google(429, "RESOURCE_EXHAUSTED", "Resource exhausted. Please try again later."),
+        RateLimited(),
+        source="https://cloud.google.com/vertex-ai/generative-ai/docs/error-code-429",
+    ),
+]
+
+CASES = GEMINI + OPENAI + ANTHROPIC + MONEY + WHOSE_FAULT + OTHERS + NO_REPLY
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.provider}: {case.name}")
@@ -736,6 +887,11 @@ def test_a_reply_is_read_by_its_structure(case: Case) -> None:
 
 def test_the_table_is_large_enough() -> None:
     assert len(CASES) >= 40
+
+
+def test_every_case_of_money_fault_and_further_providers_says_where_it_is_documented() -> None:
+    invented = {"a prompt that talks of a disabled organisation"}
+    assert {case.name for case in MONEY + WHOSE_FAULT + OTHERS if not case.source} == invented
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.provider}: {case.name}")
