@@ -484,7 +484,8 @@ def _in_environment(environ: Mapping[str, str]) -> Iterator[_Entry]:
 
 def _in_flags(flags: Mapping[str, Any]) -> Iterator[_Entry]:
     for setting, value in flags.items():
-        yield _Entry(setting, value, "a flag", partial(str, setting))
+        section, _, name = setting.partition(".")
+        yield _Entry(setting, value, "a flag", partial(str, f"--{name}" if section == "models" else setting))
 
 
 def _with_value(settings: Settings, setting: str, value: Any) -> Settings:

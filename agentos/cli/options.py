@@ -249,7 +249,8 @@ def add_setting_option(parser: argparse.ArgumentParser, flag: str, setting: str,
     def value(text: str) -> Any:
         rule = rule_of(setting)
         read = rule.read(text)
-        if refusal := rule.refusal(flag, read):
+        # A model may be of a provider that the project declares: it is checked with the project's settings.
+        if not setting.startswith("models.") and (refusal := rule.refusal(flag, read)):
             raise UsageError(refusal)
         return read
 
