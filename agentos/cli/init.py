@@ -91,7 +91,7 @@ _PROVIDERS = """\
 # base_url = "https://gateway.example/gemini"
 #
 # A provider of your own, called like the one that `kind` names; its models are acme:MODEL, its key is ACME_API_KEY
-# or `agentos keys add NAME --provider acme`. On this machine it needs no key.
+# or one of `provider = "acme"` in credentials.toml. On this machine it needs no key.
 # [providers.acme]
 # kind = "openai"
 # base_url = "http://127.0.0.1:8000/v1"

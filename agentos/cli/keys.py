@@ -163,7 +163,7 @@ def _check_provider(name: str) -> None:
     """Before a secret is asked for. Raises UsageError for a provider that is neither known nor declared here."""
     _project_settings()
     if name not in providers():
-        declare = "One of your own is declared in agentos.toml, see `agentos init`."
+        declare = f"One of your own is declared in agentos.toml; `{Hint.WRITE_SETTINGS.line()}` shows how."
         hint = did_you_mean(name, providers())
         raise UsageError(f"No provider {one_line(name, 40)!r}: use one of {', '.join(providers())}.{hint} {declare}")
 
