@@ -176,6 +176,7 @@ class HomePool:
 
     def _give_back(self, client: str, back: GiveBack) -> None:
         now = self._clock()
+        self._clients[client].told.clear()
         self._pool.release(now, back.mark, back.fence, back.evidence)
         if isinstance(back.evidence, RateLimited | QuotaSpent | Rejected):
             view = next((view for view in self._pool.snapshot(now) if view.name == back.mark), None)

@@ -149,6 +149,8 @@ class SharedPool:
             held = self._held.pop(fence, None)
             if held is not None:
                 self._news.pop(key_name, None)
+                # Whether keys are still busy is told anew: nobody is to hear of a wait that has just ended.
+                self._lanes = {route: news for route, news in self._lanes.items() if news.why != "in_use"}
                 self._say(GiveBack(fence=fence, mark=held.mark, evidence=evidence))
             return held is not None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agentos.keys.home_messages import GiveBack, Given, HeldKey, Hello, SharedKey, Want
+from agentos.keys.home_messages import GiveBack, Given, HeldKey, Hello, LaneNews, SharedKey, Want
 from agentos.keys.home_pool import SETTLE_SECONDS, HomePool
 from agentos.providers.evidence import Evidence, RateLimited, Succeeded
 
@@ -90,6 +90,19 @@ def test_clients_share_a_keys_cap_in_turn_and_only_keys_they_have() -> None:
     first.give_back(pool)
     assert deliver(pool, first, second) == 1
     assert len(first.held) == 1
+
+
+def test_a_client_is_told_anew_whether_keys_are_busy_when_it_gives_one_back() -> None:
+    pool = HomePool(clock=Clock(), rng=random.Random(1))
+    client = Client("a", (key("k"),))
+    client.join(pool)
+    for _ in range(2):
+        client.want(pool)
+        told = [message for _, message in pool.turn()]
+        client.hear(next(message for message in told if isinstance(message, Given)))
+        assert [message.why for message in told if isinstance(message, LaneNews)] == ["in_use"]
+        client.give_back(pool)
+        assert [message.why for _, message in pool.turn() if isinstance(message, LaneNews)] == ["free"]
 
 
 def test_what_a_client_held_serves_the_others_when_it_is_gone() -> None:
