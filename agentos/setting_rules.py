@@ -180,6 +180,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "implementation.coverage": _FILES_OR_NONE,
     "implementation.base": Text("a commit, branch or tag, like main", rf"^(?![\s-]){_LINE}+$"),
     "implementation.commits": OneOf(("squash", "stacked")),
+    "implementation.stacking": OneOf(("yes", "no")),
     "workstreams.setup": _ANY_TEXT,
     "workstreams.setup_network": OneOf(("no", "yes")),
     "implementation.sandbox": OneOf(("strongest", "bwrap", "namespaces", "landlock", "none")),

@@ -96,6 +96,8 @@ class Implementation:
     coverage: str = ""
     """A pattern of coverage files that the test command writes, Cobertura XML or lcov; pytest needs none."""
     base: str = "HEAD"
+    stacking: str = "yes"
+    """`no`: items that change the same file each start from the base, not from the branch of the one before."""
     commits: str = "squash"
     """`squash` leaves one commit on the branch, `stacked` one per round."""
     coverage_target: int = 90

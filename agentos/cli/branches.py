@@ -156,11 +156,13 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
 
     repository = open_repository(run.project_dir, run.settings)
     checks = check_merges(repository, base, [record.branch for record in records.values()])
+    clean = [check.branch for check in checks if check.is_clean]
+    together = _together(run, repository, base, clean)
     into = "the current branch" if base == "HEAD" else base
     lines = [f"Branches, in an order to merge them into {into}:"]
     for (item_id, record), check in zip(records.items(), checks, strict=True):
         if check.is_clean:
-            words = "merges cleanly"
+            words = f"merges cleanly{together.get(record.branch, '')}"
         elif check.conflicts:
             words = f"conflicts in {', '.join(_explained(check.conflicts, run.conflicts.all_added_to))}"
         else:
@@ -173,6 +175,21 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
     if checks[0].is_clean and base == "HEAD":
         lines.append(f"To merge it: {Hint.MERGE.line(repository=shown(run.project_dir), branch=first.branch)}")
     return lines
+
+
+def _together(run: CodeRun, repository: Repository, base: str, branches: Sequence[str]) -> dict[str, str]:
+    """What the project's tests say of each branch once those before it are merged, after a comma."""
+    commit = repository.git.resolve(base)
+    if len(branches) < 2 or commit is None:
+        return {}
+    from agentos.workflows.implementation.merge_trial import try_together  # noqa: PLC0415  Not for a dry run.
+
+    say(f"Testing {len(branches)} branches, merged one after the other.", to_stderr=run.is_json)
+    try:
+        found = try_together(run.project_dir, run.settings, commit, branches)
+    except AgentosError as error:
+        return dict.fromkeys(branches[1:], f", tests not run: {error}")
+    return {branch: f", {each.words()}" for branch, each in found.items()}
 
 
 def _explained(paths: Sequence[str], added_to: Collection[str]) -> list[str]:

@@ -57,6 +57,7 @@ SETTING_WORDS = {
     "implementation.junit": "a pattern of JUnit files that the test command writes; empty: its exit code decides",
     "implementation.coverage": "a pattern of coverage files that the test command writes: Cobertura XML or lcov",
     "implementation.base": "the commit that implementations start from",
+    "implementation.stacking": "yes: an item that changes the same file as another starts from its branch",
     "implementation.commits": "squash leaves one commit on the branch, stacked one per round",
     "implementation.coverage_target": "percent of changed lines that tests must reach",
     "implementation.max_rounds": "attempts to make the tests pass",

@@ -118,7 +118,7 @@ class World(Designs):
         """`agentos implement` over attacks, in the sandbox of that strength."""
         self.before = self.picture()
         names = [str(number) for number in numbers]
-        env = {"AGENTOS_IMPLEMENTATION__SANDBOX": strength}
+        env = {"AGENTOS_IMPLEMENTATION__SANDBOX": strength, "AGENTOS_IMPLEMENTATION__STACKING": "no"}
         command = ("implement", *names, "--allow-overlap", "--parallel", "2", *RECORDED)
         return self.start_command(*command, env=env).wait(60 + 30 * len(numbers))
 

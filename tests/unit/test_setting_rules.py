@@ -51,6 +51,7 @@ REFUSED: dict[str, list[Any]] = {
     "implementation.coverage": OUTSIDE,
     "implementation.base": ["", "--upload-pack=x", " main"],
     "implementation.commits": ["many"],
+    "implementation.stacking": ["maybe", ""],
     "implementation.coverage_target": [0, 101, 900],
     "implementation.max_rounds": [0, 101],
     "implementation.test_timeout_seconds": [0, 86_401],

@@ -58,6 +58,7 @@ from agentos.workflows.implementation.project_tests import ProjectTests, is_test
 from agentos.workflows.implementation.project_worktree import ProjectWorktree, open_worktree, slug_of
 from agentos.workflows.implementation.proof import Claim, Proof, prove
 from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
+from agentos.workflows.implementation.stacking import stacks_on
 from agentos.workflows.implementation.state import (
     IMPLEMENTED,
     REHEARSED,
@@ -111,7 +112,8 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
     settings = context.settings
     repository = open_repository(context.project_dir, settings)
     folder = folder_of(context.project_dir, repository)
-    base = choose_base(repository, settings, state["depends_on"], folder=folder, prefix=state["branch_prefix"])
+    before = [*state["depends_on"], *stacks_on(state["item_id"], context.project_dir, settings)]
+    base = choose_base(repository, settings, before, folder=folder, prefix=state["branch_prefix"])
     worktree, commit = start_branch(repository, settings, slug_of(state), base, folder=folder)
     ProjectWorktree(worktree, folder).clear()
     with clean_checkout(context.project_dir, settings, commit) as checkout, checkout.fresh() as place:

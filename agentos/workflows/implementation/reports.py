@@ -100,7 +100,8 @@ def _decisions(state: ImplementationState, restored: int | None, commits: str) -
     )
     lines = [f"Coverage target {baseline.coverage_target} %, {origin}"]
     if baseline.base.startswith(BRANCH_PREFIX):
-        lines.append(f"Built on `{baseline.base}`, which it depends on and which is not merged")
+        why = "it depends on it, or both change the same file"
+        lines.append(f"Built on `{baseline.base}`, which is not merged: {why}")
     lines += [
         f"Scenario {entry.id} was added to the design's: {_line(entry.scenario)}"
         for entry in state["plan"].scenarios

@@ -147,7 +147,7 @@ def test_decisions_of_the_workflow_and_of_the_coder_are_listed() -> None:
     decisions = text.partition("## Decisions")[2].partition("##")[0]
     assert decisions.strip().splitlines() == [
         "- Coverage target 85 %, as the design asks",
-        "- Built on `agentos/3`, which it depends on and which is not merged",
+        "- Built on `agentos/3`, which is not merged: it depends on it, or both change the same file",
         "- Scenario R2 was added to the design's: It ‹b›adds‹/b› / up",
         "- The tests were written 2 times",
         "- One commit per round",
