@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from agentos.keys.key_spec import KeySpec
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyPool, NoneValid
 from agentos.keys.send_log import SendLog
-from agentos.providers.evidence import QuotaSpent, RateLimited, Rejected
+from agentos.providers.evidence import Abandoned, QuotaSpent, RateLimited, Rejected
 
 SETTLE_SECONDS = 0.7
 """How long a new owner waits at most for those who outlived the last one to say what they hold."""
@@ -43,7 +43,7 @@ class _Client:
     keys: dict[str, SharedKey] = field(default_factory=dict)
     tickets: dict[int, int] = field(default_factory=dict)
     """The client's to the pool's."""
-    routes: dict[int, Route] = field(default_factory=dict)
+    wants: dict[int, Want] = field(default_factory=dict)
     """By the client's ticket."""
     lanes: dict[Route, None] = field(default_factory=dict)
     """What it has ever asked for: it is told of those as long as it is here."""
@@ -67,6 +67,8 @@ class HomePool:
         # Fences of one owner after another grow, so that none means two leases.
         self._pool = KeyPool((), rng=rng or random.Random(), first_fence=int(clock() * 1000) << 12)
         self._clients: dict[str, _Client] = {}
+        self._groups: dict[str, str] = {}
+        """Of each key."""
         self._by_ticket: dict[int, tuple[str, int]] = {}
         self._awaited = set(survivors)
         self._settled_at = clock() + SETTLE_SECONDS
@@ -106,7 +108,7 @@ class HomePool:
         if self._by_ticket and not self.is_settling:
             self._grant()
         for client, known in self._clients.items():
-            for route in dict.fromkeys((*known.lanes, *known.routes.values())):
+            for route in dict.fromkeys((*known.lanes, *map(_route, known.wants.values()))):
                 self._tell_of_lane(client, known, route)
         told, self._out = self._out, []
         return told
@@ -164,7 +166,7 @@ class HomePool:
         )
         known.tickets[want.ticket] = number
         known.lanes[want.provider, want.model, ()] = None
-        known.routes[want.ticket] = (want.provider, want.model, want.refused_by)
+        known.wants[want.ticket] = want
         self._by_ticket[number] = (client, want.ticket)
 
     def _unwant(self, client: str, ticket: int) -> None:
@@ -205,13 +207,20 @@ class HomePool:
     def _give(self, grants: Iterable[Grant]) -> None:
         for grant in grants:
             client, ticket = self._by_ticket[grant.ticket]
-            self._forget_ticket(self._clients[client], ticket)
-            self._out.append((client, Given(ticket=ticket, mark=grant.key_name, fence=grant.fence)))
+            known = self._clients[client]
+            want = known.wants[ticket]
+            self._forget_ticket(known, ticket)
+            if grant.key_name in known.keys:
+                self._out.append((client, Given(ticket=ticket, mark=grant.key_name, fence=grant.fence)))
+            else:
+                # It asked before somebody came who has other keys of the group.
+                self._pool.release(self._clock(), grant.key_name, grant.fence, Abandoned())
+                self._want(client, want)
 
     def _forget_ticket(self, known: _Client, ticket: int) -> None:
         self._by_ticket.pop(known.tickets.pop(ticket), None)
-        route = known.routes.pop(ticket)
-        if route not in known.lanes and route not in known.routes.values():
+        route = _route(known.wants.pop(ticket))
+        if route not in known.lanes and route not in map(_route, known.wants.values()):
             known.told.pop(route, None)
 
     def _tell_of_lane(self, client: str, known: _Client, route: Route) -> None:
@@ -226,22 +235,48 @@ class HomePool:
 
     def _foreign_groups(self, known: _Client, provider: str) -> frozenset[str]:
         """Groups that the client has no key of."""
-        own = {key.group for key in known.keys.values()}
+        own = {self._groups[mark] for mark in known.keys}
         return frozenset(group for group in self._pool.group_names(provider) if group not in own)
 
     def _marks(self) -> set[str]:
         return {mark for known in self._clients.values() for mark in known.keys}
 
     def _replace_keys(self) -> None:
-        """All that anybody has, each by the tightest that is said of it."""
+        """All that anybody has, each by the tightest that is said of it.
+
+        A group of which clients have different keys is no group here: each would be served with the others' keys.
+        """
+        self._groups = _groups([known.keys for known in self._clients.values()])
         by_mark: dict[str, list[SharedKey]] = {}
         for known in self._clients.values():
             for mark, key in known.keys.items():
                 by_mark.setdefault(mark, []).append(key)
-        self._pool.replace_keys(self._clock(), [_tightest(keys) for keys in by_mark.values()])
+        self._pool.replace_keys(
+            self._clock(), [_tightest(keys, self._groups[mark]) for mark, keys in by_mark.items()]
+        )
 
 
-def _tightest(keys: Collection[SharedKey]) -> KeySpec:
+def _route(want: Want) -> Route:
+    return want.provider, want.model, want.refused_by
+
+
+def _groups(keys_of_clients: Iterable[Mapping[str, SharedKey]]) -> dict[str, str]:
+    """Of each key its group: the one that is said, if all who have a key of it have the same keys; else itself."""
+    members: dict[tuple[str, str], set[frozenset[str]]] = {}
+    for keys in keys_of_clients:
+        own: dict[tuple[str, str], set[str]] = {}
+        for mark, key in keys.items():
+            own.setdefault((key.provider, key.group), set()).add(mark)
+        for group, marks in own.items():
+            members.setdefault(group, set()).add(frozenset(marks))
+    found: dict[str, str] = {}
+    for (_, name), sets in members.items():
+        for mark in frozenset().union(*sets):
+            found[mark] = name if len(sets) == 1 and found.get(mark, name) == name else mark
+    return found
+
+
+def _tightest(keys: Collection[SharedKey], group: str) -> KeySpec:
     first = next(iter(keys))
 
     def least(values: Iterable[int | None]) -> int | None:
@@ -250,7 +285,7 @@ def _tightest(keys: Collection[SharedKey]) -> KeySpec:
     return KeySpec(
         name=first.mark,
         provider=first.provider,
-        group=first.group,
+        group=group,
         max_concurrent=min(key.max_concurrent for key in keys),
         rpm=least(key.rpm for key in keys),
         tpm=least(key.tpm for key in keys),

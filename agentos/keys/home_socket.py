@@ -9,10 +9,12 @@ import os
 import secrets
 import selectors
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 try:
@@ -26,6 +28,7 @@ from agentos.keys.home_pool import HomePool
 from agentos.keys.memory import LimitMemory
 from agentos.keys.send_log import SendLog
 from agentos.paths import key_pool_dir
+from agentos.processes import host
 from agentos.wire import LineBuffer
 
 RETRY_SECONDS = 0.01
@@ -84,13 +87,30 @@ class HomeSocket:
         if self._is_closed.is_set():
             return
         self._is_closed.set()
-        if self._server is not None:
-            self._server.stop()
-        for descriptor in (self._lock_fd, self._client_fd, self._folder_fd):
+        self._give_up_place()
+        for descriptor in (self._client_fd, self._folder_fd):
             if descriptor >= 0:
                 os.close(descriptor)
         with suppress(OSError):
             (self._folder / "clients" / self.client).unlink()
+
+    def depose_if_suspended(self, connection: socket.socket) -> bool:
+        """Whether the owner there was suspended: then its place is free, and it notices when it continues.
+
+        The lock file is no longer the home's; it names its owner, so that nobody takes the place of a later one.
+        """
+        pid = _pid_behind(connection)
+        if pid in (0, os.getpid()) or not host.is_suspended(pid):
+            return False
+        with suppress(OSError, ValueError):
+            turn = _locked(self._folder / "deposing.lock")
+            try:
+                if int((self._folder / "owner.lock").read_text()) == pid:
+                    (self._folder / "owner.lock").unlink()
+                    (self._folder / "owner.sock").unlink(missing_ok=True)
+            finally:
+                os.close(turn)
+        return True
 
     @property
     def _address(self) -> str:
@@ -98,10 +118,18 @@ class HomeSocket:
         return short if Path("/proc/self/fd").is_dir() else str(self._folder / "owner.sock")
 
     def _become_owner(self) -> bool:
+        path = self._folder / "owner.lock"
         try:
-            self._lock_fd = _locked(self._folder / "owner.lock")
+            descriptor = _locked(path)
         except BlockingIOError:
             return False
+        if not _is_at(descriptor, path):
+            os.close(descriptor)  # Somebody was deposed just now: the lock is another file.
+            return False
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        self._give_up_place()
+        self._lock_fd = descriptor
         with suppress(FileNotFoundError):
             (self._folder / "owner.sock").unlink()
         listener = socket.socket(socket.AF_UNIX)
@@ -111,9 +139,18 @@ class HomeSocket:
         finally:
             os.umask(before)
         listener.listen(128)
-        self._server = OwnerServer(listener, self._make_pool(self._survivors()))
+        is_owner = partial(_is_at, descriptor, path)
+        self._server = OwnerServer(listener, self._make_pool(self._survivors()), is_owner)
         self._server.start()
         return True
+
+    def _give_up_place(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
     def _survivors(self) -> set[str]:
         """Other clients that live. What the dead have left is removed."""
@@ -143,6 +180,21 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def _pid_behind(connection: socket.socket) -> int:
+    """The process at the other end; 0 where the kernel does not say."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return 0
+    return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+
+
 @dataclass(slots=True, eq=False)
 class _Peer:
     connection: socket.socket
@@ -154,7 +206,9 @@ class _Peer:
 class OwnerServer:
     """The pool on a thread of its own: carries what clients say to it, and its answers."""
 
-    def __init__(self, listener: socket.socket, pool: HomePool) -> None:
+    def __init__(self, listener: socket.socket, pool: HomePool, is_owner: Callable[[], bool] = lambda: True) -> None:
+        """As long as `is_owner`: another process may take the place of one that was suspended."""
+        self._is_owner = is_owner
         self._listener = listener
         self._pool = pool
         self._selector = selectors.DefaultSelector()
@@ -173,7 +227,7 @@ class OwnerServer:
         self._thread.join()
 
     def _run(self) -> None:
-        while self._serve_once():
+        while self._serve_once() and self._is_owner():
             for client, message in self._pool.turn():
                 peer = self._peers.get(client)
                 if peer is not None:

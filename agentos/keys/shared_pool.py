@@ -38,6 +38,8 @@ from agentos.providers.evidence import Abandoned, Evidence
 from agentos.wire import LineBuffer
 
 Route = tuple[str, str, tuple[str, ...]]
+_LOOK_SECONDS = 1.0
+"""An owner that has said nothing for so long may be suspended."""
 
 
 def shared_pool(credentials: CredentialSet, salt: bytes) -> SharedPool | None:
@@ -305,7 +307,7 @@ class SharedPool:
                 return
             self._introduce(connection)
             lines = LineBuffer()
-            while data := _received(connection):
+            while data := self._received(connection):
                 with self._lock:
                     for line in lines.feed(data):
                         self._take(to_client.decode(line))
@@ -315,19 +317,24 @@ class SharedPool:
             connection.close()
 
     def _introduce(self, connection: socket.socket) -> None:
+        connection.settimeout(_LOOK_SECONDS)
         with self._lock:
             words: list[ToOwner] = [self._hello(self._held.values()), *self._wants.values()]
             with suppress(OSError):
                 connection.sendall(b"".join(to_owner.encode(word) for word in words))
             self._connection = connection
 
+    def _received(self, connection: socket.socket) -> bytes:
+        """Empty when this owner is none any more."""
+        while True:
+            try:
+                return connection.recv(1 << 16)
+            except TimeoutError:
+                if self._wants and self._home.depose_if_suspended(connection):
+                    return b""
+            except OSError:
+                return b""
+
     def _wake(self) -> None:
         with suppress(BlockingIOError, OSError):
             os.write(self._wake_write, b"\0")
-
-
-def _received(connection: socket.socket) -> bytes:
-    try:
-        return connection.recv(1 << 16)
-    except OSError:
-        return b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from itertools import pairwise
 
 from harness import Sandbox, eventually
@@ -33,3 +34,19 @@ def test_two_runs_share_a_keys_cap_and_the_death_of_one_leaves_it_to_the_other(s
     gaps = [later - earlier for number, (earlier, later) in enumerate(pairwise(begun), start=1) if number != last]
     assert min(gaps) >= _CALL_SECONDS - 0.02, gaps
     assert server.stats()["by_status"].get("429") is None
+
+
+def test_a_suspended_run_keeps_no_other_from_its_keys_and_continues_after_it(sandbox: Sandbox) -> None:
+    with provider(sandbox, PoolKey(name="alpha"), latency_seconds=0.1) as server:
+        for name in ("first", "second"):
+            items = ({"id": f"{name}-{n}", "input": {}} for n in range(4))
+            sandbox.write_items(*items, name=f"{name}.jsonl")
+        first = sandbox.start("--parallel", "2", graph="callers", items="first.jsonl")
+        eventually(lambda: server.requests, "a call of the first run")
+        first.kill(signal.SIGSTOP)
+        done = sandbox.run("--parallel", "2", graph="callers", items="second.jsonl")
+        assert done.code == 0, done.stdout + done.stderr
+        assert "second" in server.requests[-1].prompt
+        first.kill(signal.SIGCONT)
+        continued = first.wait()
+    assert continued.code == 0, continued.stdout + continued.stderr

@@ -92,6 +92,26 @@ def test_clients_share_a_keys_cap_in_turn_and_only_keys_they_have() -> None:
     assert len(first.held) == 1
 
 
+def test_clients_with_different_keys_of_a_group_are_served_with_their_own() -> None:
+    pool = HomePool(clock=Clock(), rng=random.Random(1))
+    first = Client("a", (key("k1", group="team"), key("k2", group="team")))
+    second = Client("b", (key("k3", group="team"),))
+    first.join(pool)
+    for _ in range(3):
+        first.want(pool)
+    assert deliver(pool, first) == 2
+    # Its call waits for a key of the group, when somebody comes who has another one of it.
+    second.join(pool)
+    assert deliver(pool, first, second) == 0
+    assert deliver(pool, first, second) == 0
+    second.want(pool)
+    assert deliver(pool, first, second) == 1
+    assert [held.mark for held in second.held.values()] == ["k3"]
+    first.give_back(pool)
+    assert deliver(pool, first, second) == 1
+    assert {held.mark for held in first.held.values()} == {"k1", "k2"}
+
+
 def test_a_client_is_told_anew_whether_keys_are_busy_when_it_gives_one_back() -> None:
     pool = HomePool(clock=Clock(), rng=random.Random(1))
     client = Client("a", (key("k"),))
