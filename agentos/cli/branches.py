@@ -13,6 +13,7 @@ from agentos.documents.approval import REHEARSER
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint
+from agentos.sandbox.isolation import Isolation
 from agentos.settings import Settings
 from agentos.workflows.context import ALLOW_UNSANDBOXED_VARIABLE
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
@@ -71,15 +72,17 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
     added = [
         f"{line}: they run at the same time, and the merge is tried" for line in conflicts.additions_in_words(prefix)
     ]
+    sandbox_warnings, sandbox_notices = _sandbox_words(work)
     return replace(
         work,
         environment={**work.environment, **_allowances(work)},
         plan=work.plan if arguments.allow_overlap else replace(work.plan, exclusive=conflicts.rivals()),
         warnings=[
-            *_sandbox_lines(work),
+            *sandbox_warnings,
             *work.warnings,
             *([] if arguments.dry_run else [*(f"{o}: they {how}" for o in overlaps), *added]),
         ],
+        notices=[*sandbox_notices, *work.notices],
         notes=[*_dry_run_notes(conflicts, prefix), *work.notes],
         details=_dry_run_details(conflicts),
         check=lambda: _check_publishing(run),
@@ -91,17 +94,21 @@ def _allowances(work: Work) -> dict[str, str]:
     return {ALLOW_UNSANDBOXED_VARIABLE: "1"} if work.arguments.allow_unsandboxed else {}
 
 
-def _sandbox_lines(work: Work) -> list[str]:
-    """Where the code of this run runs, said first. UsageError where there is no sandbox and nobody allowed it."""
+def _sandbox_words(work: Work) -> tuple[list[str], list[str]]:
+    """Where the code of this run runs, as a warning or as a notice.
+
+    Raises UsageError where there is no sandbox and nobody allowed it.
+    """
     if work.arguments.dry_run or not work.plan.items:
-        return []
+        return [], []
     from agentos.sandbox.sandbox import chosen_isolation, readable_paths  # noqa: PLC0415  A dry run tries no sandbox.
 
     chosen = work.settings.implementation
     isolation = chosen_isolation(chosen.sandbox, allow_none=work.arguments.allow_unsandboxed)
     readable = readable_paths(work.project_dir, chosen.readable)
     also = f"; may also read {', '.join(map(str, readable))}" if readable else ""
-    return [f"Sandbox: {isolation.words()}{also}"]
+    line = f"Sandbox: {isolation.words()}{also}"
+    return ([line], []) if isolation is Isolation.NONE else ([], [line])
 
 
 def _titles(plan: Plan, skipped: Sequence[tuple[str, Reason]]) -> dict[str, str]:

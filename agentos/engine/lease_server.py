@@ -98,6 +98,8 @@ class LeaseServer:
         self._timer: Timer | None = None
         self._usage: dict[str, ItemUsage] = defaultdict(ItemUsage)
         self._is_stopping = False
+        self._ends_with = ""
+        """The item whose end is the run's."""
         self._counted_at_reload: int | None = None
         """The keys' edition when usable slots were last counted."""
         self._had_waiting = False
@@ -131,7 +133,7 @@ class LeaseServer:
             self._follow_keys(has_success=isinstance(message.evidence, Succeeded))
         self._answer()
         if self._needed:
-            self._stop_for_want_of_a_model()
+            self._notice_a_missing_model(item_id)
 
     def worker_gone(self, item_id: str) -> ItemUsage:
         """Its leases serve others from now on. Returns what the item has consumed."""
@@ -139,6 +141,8 @@ class LeaseServer:
             self._gateway.dismiss(item_id)
         self._broker.drop_owner(item_id)
         self._answer()
+        if item_id == self._ends_with:
+            self._control.request_stop("a model is missing", exit_code=ExitCode.ITEM_FAILED)
         return self._usage.pop(item_id, ItemUsage())
 
     def want(self, parallel: int) -> None:
@@ -210,16 +214,19 @@ class LeaseServer:
             self._emit(shortfall or Warned(text=refusal.message))
             self._control.request_stop(_STOPS[exit_code], exit_code=exit_code)
 
-    def _stop_for_want_of_a_model(self) -> None:
-        """One item has found out what all others would."""
+    def _notice_a_missing_model(self, item_id: str) -> None:
+        """The item has found out what all others would: nothing starts any more, and the run ends when it has failed."""
         for provider, model in self._broker.absent_models() & self._needed:
             if not self._is_stopping:
                 self._is_stopping = True
+                self._ends_with = item_id
                 self._emit(Warned(text=no_such_model(provider, model)))
-                self._control.request_stop("a model is missing", exit_code=ExitCode.ITEM_FAILED)
+                self._control.set_parallel(0)
 
     def _follow_keys(self, *, has_success: bool) -> None:
         """Fewer than two usable keys: one item at a time. They are back: one more with each call that goes well."""
+        if self._is_stopping:
+            return
         is_counted = self._counted_at_reload == self._broker.reloads
         if has_success and is_counted and self._parallel == self._wanted:
             return  # A call that went well takes no slot away.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from agentos.documents.approval import Intact, document_hash, verify_approval
+from agentos.documents.approval import REHEARSER, Intact, document_hash, verify_approval
 from agentos.documents.unapproved import Obstacle, read_unapproved
 from agentos.engine.done_notes import Done, StillDone, always
 from agentos.engine.plan import Item
@@ -23,7 +23,12 @@ def check_of(workflow: str, project_dir: Path, settings: Settings) -> StillDone:
         "implementation": lambda item, done: _is_implemented(project_dir, item.id, item.input["lld_text"], done),
         "pipeline": lambda item, done: _is_through(project_dir, settings, item, done),
     }
-    return checks.get(workflow, always)
+    check = checks.get(workflow)
+    if check is None:
+        return always
+    worker = settings.models.who_reviews if workflow in ("lld", "issue") else settings.models.who_codes
+    # What was rehearsed is still to be done by a run that works.
+    return lambda item, done: (done.outcome != REHEARSED or worker == REHEARSER) and check(item, done)
 
 
 def _is_documented(workflow: str, project_dir: Path, settings: Settings, item: Item, done: Done) -> bool:
