@@ -215,7 +215,7 @@ class LeaseServer:
             self._control.request_stop(_STOPS[exit_code], exit_code=exit_code)
 
     def _notice_a_missing_model(self, item_id: str) -> None:
-        """The item has found out what all others would: nothing starts any more, and the run ends when it has failed."""
+        """The item has found out what all others would: nothing new starts, and the run ends when it has failed."""
         for provider, model in self._broker.absent_models() & self._needed:
             if not self._is_stopping:
                 self._is_stopping = True
