@@ -15,7 +15,7 @@ from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
 from agentos.events import Listener, ParallelismChanged, Warned
 from agentos.keys.broker import KeyBroker
-from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseRefused, LeaseRequest, LeaseReturn
+from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseGranted, LeaseRefused, LeaseRequest, LeaseReturn
 from agentos.keys.refusals import no_such_model
 from agentos.providers.evidence import Succeeded
 
@@ -38,7 +38,7 @@ class RunControl(Protocol):
 
 
 class ItemGateway(Protocol):
-    """Where the calls come from that an item's worker makes without us."""
+    """Where an item's calls go: those of its worker with a token for the key, and those of other clients."""
 
     first_ticket: int
     """Its tickets begin here; those of workers are smaller."""
@@ -47,6 +47,8 @@ class ItemGateway(Protocol):
     def admit(self, item_id: str) -> Mapping[str, str]: ...
     def worker_opened(self, item_id: str, pid: int) -> None: ...
     def dismiss(self, item_id: str) -> None: ...
+    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted: ...
+    def uncover(self, fence: int) -> None: ...
     def answer(self, item_id: str, answer: LeaseAnswer) -> None: ...
     def close(self) -> None: ...
 
@@ -127,6 +129,8 @@ class LeaseServer:
         is_ours = not isinstance(message, LeaseReturn) or self._broker.holds(item_id, message.fence)
         self._broker.take(item_id, message)
         if isinstance(message, LeaseReturn) and is_ours:
+            if self._gateway is not None:
+                self._gateway.uncover(message.fence)
             self._count_usage(item_id, message)
             self._follow_keys(has_success=isinstance(message.evidence, Succeeded))
         self._answer()
@@ -192,7 +196,7 @@ class LeaseServer:
             elif self._gateway is not None and answer.ticket >= self._gateway.first_ticket:
                 self._gateway.answer(owner, answer)
             else:
-                self._control.send(owner, answer)
+                self._control.send(owner, self._covered(owner, answer))
         if not self._is_stopping:
             self._broker.announce()
         waiting = self._broker.waiting_owners
@@ -200,6 +204,12 @@ class LeaseServer:
             self._had_waiting = bool(waiting)
             self._control.waiting_changed(waiting)
             self._plan_wake()
+
+    def _covered(self, owner: str, answer: LeaseAnswer) -> LeaseAnswer:
+        """No worker is sent a key."""
+        if not isinstance(answer, LeaseGranted) or self._gateway is None:
+            return answer
+        return self._gateway.cover(owner, answer)
 
     def _stop(self, refusal: LeaseRefused) -> None:
         """Said once, however many calls wait."""
