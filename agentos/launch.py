@@ -480,7 +480,7 @@ def _worker_setup(
         environment=_without_keys(environment, keys, request.pass_env, gateway.shared_environment()),
         python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
-        extension_options=_preloads(request, keys.providers, has_gateway=bool(_served(request, keys))),
+        extension_options=_preloads(request, keys.providers, gateway),
     )
 
 
@@ -504,15 +504,17 @@ def _passing_on(request: RunRequest) -> list[str]:
     return [f"workers get {listed(list(request.pass_env))}: {unseen} what they call with it"]
 
 
-def _preloads(request: RunRequest, held: Sequence[str], *, has_gateway: bool) -> dict[str, Any]:
+def _preloads(request: RunRequest, held: Sequence[str], gateway: RunGateway) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
     callable_names = [*held, *(name for name, each in providers().items() if not each.needs_key and name not in held)]
+    port = gateway.port if held else 0
     if request.preload_providers is not None:
         called = [name for name in callable_names if name in request.preload_providers]
-        return in_worker.preload_options(providers=called)
+        return in_worker.preload_options(providers=called, gateway_port=port)
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
     likely = [name for name in callable_names if default == name or (name in held and not default)]
-    return in_worker.preload_options(if_used=likely, has_budget=request.budget_usd is not None and not has_gateway)
+    is_unseen = request.budget_usd is not None and not held
+    return in_worker.preload_options(if_used=likely, has_budget=is_unseen, gateway_port=port)
 
 
 def _settings(request: RunRequest, run_id: str) -> RunSettings:

@@ -72,7 +72,8 @@ class RunGateway:
         self._passed = passed
         self._process_environment = process_environment
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-        self._root = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port: int = self._listener.getsockname()[1]
+        self._root = f"http://127.0.0.1:{self.port}"
         self._shared_token = new_token()
         self._tokens: dict[str, str] = {}
         self._workers: dict[str, int] = {}

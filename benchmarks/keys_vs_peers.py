@@ -1,4 +1,4 @@
-"""The key pool against LiteLLM's Router and proxy and naive retry: the same keys, work and quotas, each at a server of its own.
+"""The key pool against LiteLLM's Router and proxy and naive retry: the same keys, work and quotas, a server each.
 
 Nothing is scaled: 60 requests in any minute a group. Peers start when ours waits for its quota, so that all of it
 takes little more than a minute and ours has the machine to itself whenever it calls. At the end, what a client adds
