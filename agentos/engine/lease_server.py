@@ -47,7 +47,10 @@ class ItemGateway(Protocol):
     def admit(self, item_id: str) -> Mapping[str, str]: ...
     def worker_opened(self, item_id: str, pid: int) -> None: ...
     def dismiss(self, item_id: str) -> None: ...
-    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted: ...
+    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
+        """What the item's worker is sent of it: no key."""
+        ...
+
     def uncover(self, fence: int) -> None: ...
     def answer(self, item_id: str, answer: LeaseAnswer) -> None: ...
     def close(self) -> None: ...
@@ -86,8 +89,8 @@ class LeaseServer:
         emit: Listener,
         *,
         parallel: int,
+        gateway: ItemGateway,
         needed_models: Collection[str] = (),
-        gateway: ItemGateway | None = None,
     ) -> None:
         """`needed_models`, as `provider:model`: without one of them no item can be done."""
         self._needed = {tuple(model.split(":", 1)) for model in needed_models}
@@ -106,8 +109,7 @@ class LeaseServer:
         descriptor = broker.fileno()
         if descriptor is not None:
             loop.watch(descriptor, READ, self._hear_of_keys)
-        if gateway is not None:
-            gateway.serve(self.take)
+        gateway.serve(self.take)
 
     def _hear_of_keys(self, _events: int) -> None:
         """The home's pool says later what came of a call."""
@@ -117,11 +119,10 @@ class LeaseServer:
 
     def worker_environment(self, item_id: str) -> Mapping[str, str]:
         """What the item's worker is told of the gateway."""
-        return {} if self._gateway is None else self._gateway.admit(item_id)
+        return self._gateway.admit(item_id)
 
     def worker_opened(self, item_id: str, pid: int) -> None:
-        if self._gateway is not None:
-            self._gateway.worker_opened(item_id, pid)
+        self._gateway.worker_opened(item_id, pid)
 
     def take(self, item_id: str, message: LeaseRequest) -> None:
         """A worker's message about a key. Raises ValueError for numbers that no call has."""
@@ -129,8 +130,7 @@ class LeaseServer:
         is_ours = not isinstance(message, LeaseReturn) or self._broker.holds(item_id, message.fence)
         self._broker.take(item_id, message)
         if isinstance(message, LeaseReturn) and is_ours:
-            if self._gateway is not None:
-                self._gateway.uncover(message.fence)
+            self._gateway.uncover(message.fence)
             self._count_usage(item_id, message)
             self._follow_keys(has_success=isinstance(message.evidence, Succeeded))
         self._answer()
@@ -139,8 +139,7 @@ class LeaseServer:
 
     def worker_gone(self, item_id: str) -> ItemUsage:
         """Its leases serve others from now on. Returns what the item has consumed."""
-        if self._gateway is not None:
-            self._gateway.dismiss(item_id)
+        self._gateway.dismiss(item_id)
         self._broker.drop_owner(item_id)
         self._answer()
         return self._usage.pop(item_id, ItemUsage())
@@ -175,8 +174,7 @@ class LeaseServer:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._gateway is not None:
-            self._gateway.close()
+        self._gateway.close()
         descriptor = self._broker.fileno()
         if descriptor is not None:
             self._loop.unwatch(descriptor)
@@ -193,10 +191,12 @@ class LeaseServer:
         for owner, answer in self._broker.answers():
             if isinstance(answer, LeaseRefused) and answer.exit_code in _STOPS:
                 self._stop(answer)
-            elif self._gateway is not None and answer.ticket >= self._gateway.first_ticket:
+            elif answer.ticket >= self._gateway.first_ticket:
                 self._gateway.answer(owner, answer)
+            elif isinstance(answer, LeaseGranted):
+                self._control.send(owner, self._gateway.cover(owner, answer))
             else:
-                self._control.send(owner, self._covered(owner, answer))
+                self._control.send(owner, answer)
         if not self._is_stopping:
             self._broker.announce()
         waiting = self._broker.waiting_owners
@@ -204,12 +204,6 @@ class LeaseServer:
             self._had_waiting = bool(waiting)
             self._control.waiting_changed(waiting)
             self._plan_wake()
-
-    def _covered(self, owner: str, answer: LeaseAnswer) -> LeaseAnswer:
-        """No worker is sent a key."""
-        if not isinstance(answer, LeaseGranted) or self._gateway is None:
-            return answer
-        return self._gateway.cover(owner, answer)
 
     def _stop(self, refusal: LeaseRefused) -> None:
         """Said once, however many calls wait."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from work import Plan, run
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _TOKEN = "sk-bench-proxy"
 
 

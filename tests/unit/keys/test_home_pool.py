@@ -143,7 +143,7 @@ def test_what_a_client_held_serves_the_others_when_it_is_gone() -> None:
 def test_no_lease_is_lost_when_the_disk_is_full() -> None:
     clock = Clock()
     pool = HomePool(clock=clock, rng=random.Random(1), sends=SendLog(Path("/dev/full")))
-    one = Client("one", (key("a", cap=3),))
+    one = Client("one", (key("a"), key("b"), key("c")))
     one.join(pool)
     for _ in range(3):
         one.want(pool)
