@@ -65,7 +65,7 @@ class GatewayServer:
             return
         self._connections.add(task)
         try:
-            await Connection(reader, writer, self._answer).serve()
+            await Connection(reader, writer, self._answer, self._knows).serve()
         except (asyncio.CancelledError, ConnectionError, TimeoutError):
             pass  # Closed by us, or by the client.
         except Exception:
@@ -73,6 +73,12 @@ class GatewayServer:
         finally:
             self._connections.discard(task)
             writer.close()
+
+    async def _knows(self, received: Received, peer_port: int) -> bool:
+        if self._worker_calls is not None and LEASE_HEADER in received.by_name:
+            return await self._worker_calls.lease(received) is not None
+        _, dialect, _ = dialect_of(received)
+        return self._clients.owner(token_of(received, dialect), peer_port) is not None
 
     async def _answer(self, received: Received, answer: Answer) -> None:
         """Only with a token that is valid does anything leave this machine."""
