@@ -698,6 +698,14 @@ WHOSE_FAULT = [
         source="https://openrouter.ai/docs/api-reference/errors (moderation errors)",
     ),
     Case(
+        "input that a moderation flagged, without a word of who did",
+        "openai",
+        403,
+        {"error": {"code": 403, "message": "Your input was flagged", "metadata": {"reasons": ["violence"]}}},
+        RequestFailed(status=403, reason="flagged_input"),
+        source="https://openrouter.ai/docs/api-reference/errors (moderation errors)",
+    ),
+    Case(
         "a wrong key with a status of 400",
         "openai",
         400,

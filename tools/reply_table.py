@@ -26,9 +26,9 @@ MOST_BODY_CHARACTERS = 160
 HEAD = """\
 # How replies of providers are read
 
-Every failed reply that AgentOS is tested with, what it is taken for, and where it is documented or was seen. Written by
-`make docs` from the cases of the tests (`fakes/replies.py`); a test keeps it true. Rows without a source of their own vary
-fields that the pages above their table describe. What a state means is in [key states](key-states.md).
+Every failed reply that AgentOS is tested with, what it is taken for, and where it is documented or was seen. Written
+by `make docs` from the cases of the tests (`fakes/replies.py`); a test keeps it true. Rows without a source of their
+own vary fields that the pages above their table describe. What a state means is in [key states](key-states.md).
 """
 
 
