@@ -48,7 +48,7 @@ class RunControl(Protocol):
 
 
 class ItemGateway(Protocol):
-    """Where the calls come from that an item's worker makes without us."""
+    """Where an item's calls go: those of its worker with a token for the key, and those of other clients."""
 
     first_ticket: int
     """Its tickets begin here; those of workers are smaller."""
@@ -57,6 +57,11 @@ class ItemGateway(Protocol):
     def admit(self, item_id: str) -> Mapping[str, str]: ...
     def worker_opened(self, item_id: str, pid: int) -> None: ...
     def dismiss(self, item_id: str) -> None: ...
+    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
+        """What the item's worker is sent of it: no key."""
+        ...
+
+    def uncover(self, fence: int) -> None: ...
     def answer(self, item_id: str, answer: LeaseAnswer) -> None: ...
     def close(self) -> None: ...
 
@@ -94,8 +99,8 @@ class LeaseServer:
         emit: Listener,
         *,
         parallel: int,
+        gateway: ItemGateway,
         needed_models: Collection[str] = (),
-        gateway: ItemGateway | None = None,
     ) -> None:
         """`needed_models`, as `provider:model`: without one of them no item can be done."""
         self._needed = {tuple(model.split(":", 1)) for model in needed_models}
@@ -117,8 +122,7 @@ class LeaseServer:
         descriptor = broker.fileno()
         if descriptor is not None:
             loop.watch(descriptor, READ, self._hear_of_keys)
-        if gateway is not None:
-            gateway.serve(self.take)
+        gateway.serve(self.take)
 
     def _hear_of_keys(self, _events: int) -> None:
         """The home's pool says later what came of a call."""
@@ -128,11 +132,10 @@ class LeaseServer:
 
     def worker_environment(self, item_id: str) -> Mapping[str, str]:
         """What the item's worker is told of the gateway."""
-        return {} if self._gateway is None else self._gateway.admit(item_id)
+        return self._gateway.admit(item_id)
 
     def worker_opened(self, item_id: str, pid: int) -> None:
-        if self._gateway is not None:
-            self._gateway.worker_opened(item_id, pid)
+        self._gateway.worker_opened(item_id, pid)
 
     def take(self, item_id: str, message: LeaseRequest) -> None:
         """A worker's message about a key. Raises ValueError for numbers that no call has."""
@@ -145,6 +148,7 @@ class LeaseServer:
             case LeaseCancel(ticket=ticket):
                 self._news.withdrawn(item_id, ticket)
             case LeaseReturn(fence=fence, evidence=evidence) if is_ours:
+                self._gateway.uncover(fence)
                 self._news.returned(fence, evidence)
                 self._count_usage(item_id, message)
                 self._follow_keys(has_success=isinstance(evidence, Succeeded))
@@ -154,8 +158,7 @@ class LeaseServer:
 
     def worker_gone(self, item_id: str) -> ItemUsage:
         """Its leases serve others from now on. Returns what the item has consumed."""
-        if self._gateway is not None:
-            self._gateway.dismiss(item_id)
+        self._gateway.dismiss(item_id)
         self._broker.drop_owner(item_id)
         self._news.worker_gone(item_id)
         self._answer()
@@ -194,8 +197,7 @@ class LeaseServer:
         if self._timer is not None:
             self._timer.cancel()
         self._news.close()
-        if self._gateway is not None:
-            self._gateway.close()
+        self._gateway.close()
         descriptor = self._broker.fileno()
         if descriptor is not None:
             self._loop.unwatch(descriptor)
@@ -213,8 +215,10 @@ class LeaseServer:
             self._tell_of_answer(owner, answer)
             if isinstance(answer, LeaseRefused) and answer.exit_code in _STOPS:
                 self._stop(answer)
-            elif self._gateway is not None and answer.ticket >= self._gateway.first_ticket:
+            elif answer.ticket >= self._gateway.first_ticket:
                 self._gateway.answer(owner, answer)
+            elif isinstance(answer, LeaseGranted):
+                self._control.send(owner, self._gateway.cover(owner, answer))
             else:
                 self._control.send(owner, answer)
         if not self._is_stopping:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agentos.keys.redaction import (
     MOST_SHOWN,
+    MarkRedactor,
     Redactor,
     StreamRedactor,
     forms_of,
@@ -431,3 +432,43 @@ def test_shapes_keep_what_is_no_key_and_what_stands_around_one() -> None:
     assert token not in redact_shapes(f"Authorization: Bearer {token}")
     record = json.dumps({"text": f'-----BEGIN PRIVATE KEY-----\n{_BODY}"', "more": f'aws secret: "{secret}"'})
     assert _BODY not in json.dumps(json.loads(redact_shapes(record)))
+
+
+class TestMarks:
+    """What a process is given that has to hide secrets and must not know them."""
+
+    @few
+    @given(texts_with_secrets())
+    @example(([KEY, OTHER_KEY, AWKWARD], f"{KEY}{OTHER_KEY} {AWKWARD}\n{KEY[:9]}\n{KEY[9:]}".encode()))
+    def test_the_same_is_masked_as_with_the_secrets_themselves(self, case):
+        secrets, data = case
+
+        assert MarkRedactor(Redactor(secrets).marks()).redact(data) == masked_by_hand(secrets, data)
+
+    @few
+    @given(texts_with_secrets())
+    def test_text_is_masked_like_bytes(self, case):
+        secrets, data = case
+        text = data.decode(errors="replace")
+
+        assert MarkRedactor(Redactor(secrets).marks()).redact_text(text) == Redactor(secrets).redact_text(text)
+
+    def test_nothing_of_a_secret_is_in_them(self):
+        told = repr(Redactor([KEY, OTHER_KEY, "correct horse battery"]).marks())
+
+        for secret in (KEY, OTHER_KEY, "correct horse battery"):
+            parts = [secret[place : place + 5] for place in range(len(secret) - 4)]
+            assert not [part for part in parts if part in told or part.encode().hex() in told]
+
+    def test_they_follow_the_secrets_that_are_added(self):
+        redactor = Redactor([KEY])
+        before = redactor.marks()
+        redactor.add([OTHER_KEY])
+
+        assert redactor.marks() is redactor.marks()
+        assert MarkRedactor(before).redact_text(OTHER_KEY) == OTHER_KEY
+        assert MarkRedactor(redactor.marks()).redact_text(KEY + OTHER_KEY) == stars(KEY + OTHER_KEY)
+
+    def test_without_secrets_nothing_changes(self):
+        assert MarkRedactor(Redactor().marks()).redact_text(KEY) == KEY
+        assert MarkRedactor().redact(KEY.encode()) == KEY.encode()
