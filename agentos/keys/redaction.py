@@ -12,7 +12,7 @@ import base64
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -218,17 +218,22 @@ def redact_shapes(text: str) -> str:
 
 def redact_record(value: Any, redactor: Redactor) -> Any:
     """Copy JSON-like data with every text in it redacted, the keys of dictionaries too."""
+    return map_texts(
+        value, lambda text: redactor.redact_text(text) if isinstance(text, str) else redactor.redact(text)
+    )
+
+
+def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Copy JSON-like data with every text in it changed, str and bytes, the keys of dictionaries too."""
     match value:
-        case str():
-            return redactor.redact_text(value)
-        case bytes():
-            return redactor.redact(value)
+        case str() | bytes():
+            return change(value)
         case dict():
-            return {redact_record(key, redactor): redact_record(entry, redactor) for key, entry in value.items()}
+            return {map_texts(key, change): map_texts(entry, change) for key, entry in value.items()}
         case list():
-            return [redact_record(entry, redactor) for entry in value]
+            return [map_texts(entry, change) for entry in value]
         case tuple():
-            return tuple(redact_record(entry, redactor) for entry in value)
+            return tuple(map_texts(entry, change) for entry in value)
         case _:
             return value
 
