@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,8 +38,8 @@ class Cgroup:
 
     def remove(self) -> None:
         """End whoever is left in it, and remove it."""
-        with contextlib.suppress(OSError):
-            (self.path / "cgroup.kill").write_text("1")
+        with contextlib.suppress(OSError), (self.path / "cgroup.kill").open("r+") as file:
+            file.write("1")
         deadline = time.monotonic() + _REMOVE_SECONDS
         while time.monotonic() < deadline:
             try:
@@ -50,9 +50,12 @@ class Cgroup:
                 time.sleep(0.005)
 
 
-def make(limits: Limits) -> Cgroup | None:
-    """A new group with these limits; None where no group was handed over."""
-    for parent in _groups_of_this_process():
+def make(limits: Limits, groups: Iterable[Path] | None = None) -> Cgroup | None:
+    """A new group with these limits below the first of `groups` that can have one; None where there is none.
+
+    Without `groups`, below the one that this process is in, or one above it.
+    """
+    for parent in _groups_of_this_process() if groups is None else groups:
         with contextlib.suppress(OSError):
             if set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
                 _remove_left(parent)

@@ -88,10 +88,10 @@ def judge_red(report: SuiteReport, *, modules_under_test: Collection[str] = ()) 
 def _run_problem(report: SuiteReport) -> str | None:
     if report.timed_out:
         return f"the tests did not finish in {report.seconds:.0f} s"
-    if report.exit_code is None:
-        return f"the tests crashed: {_tail(report.output)}"
     if report.problem:
         return report.problem
+    if report.exit_code is None:
+        return f"the tests crashed: {_tail(report.output)}"
     if report.cases is None and report.exit_code in _NOT_RUN_EXIT_CODES:
         return f"{_NOT_RUN_EXIT_CODES[report.exit_code]}: {_tail(report.output)}"
     return None

@@ -47,7 +47,8 @@ def find_tricks(source: str, lines: Collection[int], *, is_test: bool) -> tuple[
     """Those in the given lines, in order. What cannot be read is one itself."""
     try:
         tree = ast.parse(source)
-        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+        prose = {id(value) for value in statements if isinstance(value, ast.Constant)}
         found = [
             Trick(int(getattr(node, "lineno", 0)), what)
             for node in ast.walk(tree)

@@ -9,6 +9,7 @@ import json
 import random
 import string
 import urllib.parse
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -431,3 +432,18 @@ def test_shapes_keep_what_is_no_key_and_what_stands_around_one() -> None:
     assert token not in redact_shapes(f"Authorization: Bearer {token}")
     record = json.dumps({"text": f'-----BEGIN PRIVATE KEY-----\n{_BODY}"', "more": f'aws secret: "{secret}"'})
     assert _BODY not in json.dumps(json.loads(redact_shapes(record)))
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+def test_a_key_in_base64_is_masked_by_its_shape_wherever_it_stands(encode: Callable[[bytes], bytes]) -> None:
+    for before in ("", "=", "x=", "a longer text that takes more than one line: "):
+        encoded = encode(f"{before}sk-ant-api03-{'a1B2' * 12}".encode()).decode()
+        masked = redact_shapes(f"said:\n{encoded}\nnext: {'a1B2' * 20}")
+        assert not [line for line in encoded.split() if line in masked]
+        assert masked.endswith(f"\nnext: {'a1B2' * 20}")
+
+
+def test_a_key_that_a_narrow_terminal_broke_is_masked_by_its_shape() -> None:
+    key = f"sk-ant-api03-{'a1B2' * 12}"
+    masked = redact_shapes(f"it is {key[:9]}\r\n{key[9:40]}\r\n{key[40:]} now\r\n")
+    assert masked == f"it is {'*' * 9}\r\n{'*' * 31}\r\n{'*' * (len(key) - 40)} now\r\n"
