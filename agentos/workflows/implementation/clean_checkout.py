@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -24,6 +25,8 @@ from agentos.workflows.implementation.scratch import scratch_folder
 _CONFIGURATION: Final = frozenset(
     {"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", ".coveragerc"}
 )
+_LOGIN: Final = re.compile(r"//[^/@]*@")
+"""A name and a password in an address: not for what runs in the checkout."""
 _TEST_TABLES: Final = ("pytest", "coverage")
 
 
@@ -63,6 +66,9 @@ def clean_checkout(context: Context, commit: str) -> Iterator[CleanCheckout]:
         repository.git.run("clone", "--quiet", "--shared", "--no-checkout", ".", str(made))
         git = Git(made)
         git.run("checkout", "--quiet", "--detach", commit)
+        # Addresses of submodules may be relative to where the user's repository comes from.
+        if origin := repository.git.run("remote", "get-url", "origin", ok=(0, 2, 128)).stdout.strip():
+            git.run("remote", "set-url", "origin", _LOGIN.sub("//", origin))
         for names, link in ((settings.workstreams.copy, False), (settings.workstreams.link, True)):
             provide_files(repository.project_dir, made, git, seen_from_top(names, folder), link=link)
         # Ours is out of reach of what runs in the checkout: where `.git` can be written, our git goes by none of it.

@@ -440,7 +440,8 @@ def test_a_key_in_base64_is_masked_by_its_shape_wherever_it_stands(encode: Calla
         encoded = encode(f"{before}sk-ant-api03-{'a1B2' * 12}".encode()).decode()
         masked = redact_shapes(f"said:\n{encoded}\nnext: {'a1B2' * 20}")
         assert not [line for line in encoded.split() if line in masked]
-        assert masked.endswith(f"\nnext: {'a1B2' * 20}")
+        # The word that follows may go with it, what is no key stays.
+        assert masked.endswith(f": {'a1B2' * 20}")
 
 
 def test_a_key_that_a_narrow_terminal_broke_is_masked_by_its_shape() -> None:
