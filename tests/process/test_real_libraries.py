@@ -95,7 +95,7 @@ def test_counts_are_those_of_plain_pytest(library: Library, interpreter: Path, t
             assert "humanize._version is missing in a clean checkout" in finished.stdout
             assert 'copy = ["src/humanize/_version.py"]' in finished.stdout
             assert "N1_test_plan" not in finished.stdout
-            copying = '[workstreams]\ncopy = ["src/humanize/_version.py"]\n'
+            copying = '[workstreams]\ncopy = ["src/humanize/_version.py", "src/humanize/locale/*/LC_MESSAGES/*.mo"]\n'
             (designs.project / "agentos.toml").write_text(settings + copying)
         finished = designs.implement("1", seconds=600)
 

@@ -58,7 +58,8 @@ def _is_ours_{mark}(value):
 def _ask_{mark}(value, wanted, line, besides=()):
     try:
         others = [other for other in _others_{mark}(wanted) if not any(other == one for one in besides)]
-        if any(value == other or not value != other for other in others):
+        says_yes = value == wanted or not value != wanted
+        if says_yes and any(value == other or not value != other for other in others):
             _found_{mark}.append(line)
     except Exception:
         pass
