@@ -15,7 +15,7 @@ from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint
 from agentos.sandbox.isolation import Isolation
 from agentos.settings import Settings
-from agentos.workflows.context import ALLOW_UNSANDBOXED_VARIABLE
+from agentos.workflows.context import ALLOW_UNSANDBOXED_VARIABLE, Context
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
 from agentos.workflows.pending import Reason, ReasonKind
@@ -40,6 +40,7 @@ class CodeRun:
     pushes: bool
     opens_pull_requests: bool
     is_json: bool
+    allows_unsandboxed: bool
 
     def record(self, item_id: str) -> Implemented | None:
         return read_record(self.project_dir, item_id)
@@ -63,6 +64,7 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         pushes=arguments.push,
         opens_pull_requests=arguments.pr,
         is_json=arguments.json,
+        allows_unsandboxed=arguments.allow_unsandboxed,
     )
     how = (
         "run at the same time all the same (--allow-overlap)"
@@ -193,7 +195,10 @@ def _together(run: CodeRun, repository: Repository, base: str, branches: Sequenc
 
     say(f"Testing {len(branches)} branches, merged one after the other.", to_stderr=run.is_json)
     try:
-        found = try_together(run.project_dir, run.settings, commit, branches)
+        context = Context(
+            project_dir=run.project_dir, settings=run.settings, allows_unsandboxed=run.allows_unsandboxed
+        )
+        found = try_together(context, commit, branches)
     except AgentosError as error:
         return dict.fromkeys(branches[1:], f", tests not run: {error}")
     return {branch: f", {each.words()}" for branch, each in found.items()}

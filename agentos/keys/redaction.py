@@ -9,11 +9,12 @@ as they were. Keys that nobody told us are found by their shape.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 import secrets as randomness
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -249,24 +250,73 @@ _KEY_SHAPES = re.compile(
 """How keys look that common services give out. A key that looks like nothing is found by its value alone."""
 
 
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_ONE_ALPHABET = str.maketrans("-_", "+/")
+_LINE = re.compile(r"[^\r\n]+")
+_MOST_JOINED = 400_000
+"""Characters of a text that is looked at without its line ends as well: more than a prompt or a report shows."""
+
+
 def redact_shapes(text: str) -> str:
-    """Mask everything that looks like a key, whoever it belongs to. Lengths and lines stay as they are."""
-    return _KEY_SHAPES.sub(lambda found: _TEXT_CHARACTER.sub("*", found[0]), text)
+    """Mask everything that looks like a key, whoever it belongs to: plain, in base64, or broken over lines.
+
+    Lengths and lines stay as they are.
+    """
+    if "\n" in text and len(text) <= _MOST_JOINED:
+        text = _redact_over_lines(text)
+    text = _KEY_SHAPES.sub(_starred, text)
+    return _BASE64_RUN.sub(lambda found: _starred(found) if _hides_a_key(found[0]) else found[0], text)
+
+
+def _starred(found: re.Match[str]) -> str:
+    return _TEXT_CHARACTER.sub("*", found[0])
+
+
+def _hides_a_key(run: str) -> bool:
+    """Wherever the encoded text begins in it: what stands before may look like a part of it."""
+    letters = run.rstrip("=").translate(_ONE_ALPHABET)
+    decoded = (base64.b64decode(letters[at : at + (len(letters) - at) // 4 * 4]).decode("latin-1") for at in range(4))
+    return any(_KEY_SHAPES.search(text) for text in decoded)
+
+
+def _redact_over_lines(text: str) -> str:
+    """What a terminal or an encoder has broken into lines is one text without them."""
+    stretches = list(_LINE.finditer(text))
+    joined = "".join(stretch[0] for stretch in stretches)
+    found = [match.span() for match in _KEY_SHAPES.finditer(joined)]
+    found += [run.span() for run in _BASE64_RUN.finditer(joined) if _hides_a_key(run[0])]
+    if not found:
+        return text
+    starts = list(itertools.accumulate((len(stretch[0]) for stretch in stretches[:-1]), initial=0))
+
+    def place(joined_place: int) -> int:
+        number = bisect_right(starts, joined_place) - 1
+        return stretches[number].start() + joined_place - starts[number]
+
+    for start, end in found:
+        first, last = place(start), place(end - 1) + 1
+        text = text[:first] + _TEXT_CHARACTER.sub("*", text[first:last]) + text[last:]
+    return text
 
 
 def redact_record(value: Any, redactor: Redactor) -> Any:
     """Copy JSON-like data with every text in it redacted, the keys of dictionaries too."""
+    return map_texts(
+        value, lambda text: redactor.redact_text(text) if isinstance(text, str) else redactor.redact(text)
+    )
+
+
+def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Copy JSON-like data with every text in it changed, str and bytes, the keys of dictionaries too."""
     match value:
-        case str():
-            return redactor.redact_text(value)
-        case bytes():
-            return redactor.redact(value)
+        case str() | bytes():
+            return change(value)
         case dict():
-            return {redact_record(key, redactor): redact_record(entry, redactor) for key, entry in value.items()}
+            return {map_texts(key, change): map_texts(entry, change) for key, entry in value.items()}
         case list():
-            return [redact_record(entry, redactor) for entry in value]
+            return [map_texts(entry, change) for entry in value]
         case tuple():
-            return tuple(redact_record(entry, redactor) for entry in value)
+            return tuple(map_texts(entry, change) for entry in value)
         case _:
             return value
 

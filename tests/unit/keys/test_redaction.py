@@ -9,6 +9,7 @@ import json
 import random
 import string
 import urllib.parse
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -472,3 +473,19 @@ class TestMarks:
     def test_without_secrets_nothing_changes(self):
         assert MarkRedactor(Redactor().marks()).redact_text(KEY) == KEY
         assert MarkRedactor().redact(KEY.encode()) == KEY.encode()
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+def test_a_key_in_base64_is_masked_by_its_shape_wherever_it_stands(encode: Callable[[bytes], bytes]) -> None:
+    for before in ("", "=", "x=", "a longer text that takes more than one line: "):
+        encoded = encode(f"{before}sk-ant-api03-{'a1B2' * 12}".encode()).decode()
+        masked = redact_shapes(f"said:\n{encoded}\nnext: {'a1B2' * 20}")
+        assert not [line for line in encoded.split() if line in masked]
+        # The word that follows may go with it, what is no key stays.
+        assert masked.endswith(f": {'a1B2' * 20}")
+
+
+def test_a_key_that_a_narrow_terminal_broke_is_masked_by_its_shape() -> None:
+    key = f"sk-ant-api03-{'a1B2' * 12}"
+    masked = redact_shapes(f"it is {key[:9]}\r\n{key[9:40]}\r\n{key[40:]} now\r\n")
+    assert masked == f"it is {'*' * 9}\r\n{'*' * 31}\r\n{'*' * (len(key) - 40)} now\r\n"
