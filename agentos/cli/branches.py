@@ -51,7 +51,6 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
     """Work on code: items that change the same file run one after the other; branches are told and published."""
     arguments, prefix = work.arguments, work.workflow.label_prefix
     conflicts = find_conflicts(work.plan)
-    overlaps = list(conflicts.words(prefix))
     run = CodeRun(
         project_dir=work.project_dir,
         settings=work.settings,
@@ -68,18 +67,21 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         if arguments.allow_overlap
         else "do not run at the same time"
     )
+    overlapping = [f"{line}: they {how}" for line in conflicts.words(prefix)]
     added = [
         f"{line}: they run at the same time, and the merge is tried" for line in conflicts.additions_in_words(prefix)
     ]
+    sandbox, is_sandboxed = _sandbox(work)
     return replace(
         work,
         environment={**work.environment, **_allowances(work)},
         plan=work.plan if arguments.allow_overlap else replace(work.plan, exclusive=conflicts.rivals()),
         warnings=[
-            *_sandbox_lines(work),
+            *([] if is_sandboxed else sandbox),
             *work.warnings,
-            *([] if arguments.dry_run else [*(f"{o}: they {how}" for o in overlaps), *added]),
+            *([] if arguments.dry_run else overlapping),
         ],
+        head=[*(sandbox if is_sandboxed else []), *work.head, *([] if arguments.dry_run else added)],
         notes=[*_dry_run_notes(conflicts, prefix), *work.notes],
         details=_dry_run_details(conflicts),
         check=lambda: _check_publishing(run),
@@ -91,17 +93,21 @@ def _allowances(work: Work) -> dict[str, str]:
     return {ALLOW_UNSANDBOXED_VARIABLE: "1"} if work.arguments.allow_unsandboxed else {}
 
 
-def _sandbox_lines(work: Work) -> list[str]:
-    """Where the code of this run runs, said first. UsageError where there is no sandbox and nobody allowed it."""
+def _sandbox(work: Work) -> tuple[list[str], bool]:
+    """Where the code of this run runs, said first, and whether that is one.
+
+    UsageError where there is none and nobody allowed it.
+    """
     if work.arguments.dry_run or not work.plan.items:
-        return []
+        return [], True
+    from agentos.sandbox.isolation import Isolation  # noqa: PLC0415
     from agentos.sandbox.sandbox import chosen_isolation, readable_paths  # noqa: PLC0415  A dry run tries no sandbox.
 
     chosen = work.settings.implementation
     isolation = chosen_isolation(chosen.sandbox, allow_none=work.arguments.allow_unsandboxed)
     readable = readable_paths(work.project_dir, chosen.readable)
     also = f"; may also read {', '.join(map(str, readable))}" if readable else ""
-    return [f"Sandbox: {isolation.words()}{also}"]
+    return [f"Sandbox: {isolation.words()}{also}"], isolation is not Isolation.NONE
 
 
 def _titles(plan: Plan, skipped: Sequence[tuple[str, Reason]]) -> dict[str, str]:

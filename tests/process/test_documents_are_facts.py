@@ -83,6 +83,7 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
     backlog.add_issues(1)
     assert backlog.lld("1", *OFFLINE).code == 0
     path = backlog.lld_path(1)
+    assert "nothing to report" in backlog.command("lint", str(path)).stdout
     first = path.read_text()
     edited = first.replace("## 4. Alternatives", "Ada wants it small.\n\n## 4. Alternatives")
     path.write_text(edited)
@@ -96,6 +97,9 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
 
     broken = edited.replace("## 3. Requirements", "## 3. Wishes")
     path.write_text(broken)
+    failing = backlog.command("implement", "1", *OFFLINE)
+    assert "and does not pass the check. See why (`agentos review LLD-1`)" in failing.stdout
+    assert "--approve" not in failing.stdout
     wrong = backlog.command("review", "1", "--approve")
     assert (wrong.code, path.read_text()) == (1, broken)
     assert f"{DOCUMENT} does not pass the check, so it is not approved:" in wrong.stderr
@@ -158,6 +162,9 @@ def test_a_hand_written_design_is_found_wanting_without_losing_a_word(backlog: B
         done = backlog.command("review", "1", "--review-again")
         assert done.code == 3, done.stdout
         assert "needs revision: the reviewer wants changes: Who pays?" in done.stdout
+        assert "needs you: the reviewer wants changes: Who pays? Change docs/lld/active/LLD-1.md" in done.stdout
+        assert "agentos:unapproved" not in backlog.command("review", "1").stdout
+        assert "agentos:unapproved" not in backlog.command("show", "1").stdout
         assert author.asked["patch", "1"] == 0
         author.before = meanwhile
         refused = backlog.lld("2")
