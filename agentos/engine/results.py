@@ -64,6 +64,7 @@ class Results:
                 pid=os.getpid(),
                 label_prefix=settings.label_prefix,
                 resume_command=settings.resume_command,
+                folder=settings.folder,
                 budget_usd=settings.budget_usd,
                 python=settings.python,
             )
