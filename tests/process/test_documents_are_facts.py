@@ -189,5 +189,6 @@ def test_what_cannot_be_replayed_or_was_begun_elsewhere_is_said_before_anything_
     assert backlog.lld("1", "--review", "draft", *OFFLINE).code == 3
     both = backlog.command("pipeline", "--all", *OFFLINE)
     assert both.code == 3
-    assert "PIPE-1 is skipped: its design was begun on its own and is not finished; continue it first" in both.stdout
+    begun = "PIPE-1 is skipped: its design was begun on its own and is not finished; continue it first: agentos lld 1"
+    assert f"{begun} {' '.join(OFFLINE)}" in both.stdout
     assert backlog.command("review", "LLD-1").code == 0
