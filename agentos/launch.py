@@ -538,6 +538,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         },
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
+        folder=str(Path.cwd()),
         budget_usd=request.budget_usd,
         python=str(request.python or ""),
     )

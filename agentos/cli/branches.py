@@ -53,7 +53,6 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
     """Work on code: items that change the same file run one after the other; branches are told and published."""
     arguments, prefix = work.arguments, work.workflow.label_prefix
     conflicts = find_conflicts(work.plan)
-    overlaps = list(conflicts.words(prefix))
     run = CodeRun(
         project_dir=work.project_dir,
         settings=work.settings,
@@ -71,6 +70,7 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         if arguments.allow_overlap
         else "do not run at the same time"
     )
+    overlapping = [f"{line}: they {how}" for line in conflicts.words(prefix)]
     added = [
         f"{line}: they run at the same time, and the merge is tried" for line in conflicts.additions_in_words(prefix)
     ]
@@ -82,9 +82,9 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         warnings=[
             *sandbox_warnings,
             *work.warnings,
-            *([] if arguments.dry_run else [*(f"{o}: they {how}" for o in overlaps), *added]),
+            *([] if arguments.dry_run else overlapping),
         ],
-        notices=[*sandbox_notices, *work.notices],
+        notices=[*sandbox_notices, *work.notices, *([] if arguments.dry_run else added)],
         notes=[*_dry_run_notes(conflicts, prefix), *work.notes],
         details=_dry_run_details(conflicts),
         check=lambda: _check_publishing(run),

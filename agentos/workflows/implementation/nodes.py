@@ -12,7 +12,9 @@ from typing import Any
 
 from agentos.codebase.context import build_context
 from agentos.documents.approval import REHEARSER, Absent, Changed, Intact, document_hash, verify_approval
+from agentos.documents.findings import errors
 from agentos.documents.lld import parse_lld
+from agentos.documents.unapproved import bare
 from agentos.documents.verdict import (
     InvalidReview,
     Review,
@@ -28,6 +30,7 @@ from agentos.hints import Hint
 from agentos.llm import InvalidOutputError
 from agentos.workflows import model_options
 from agentos.workflows.context import Context
+from agentos.workflows.document_checks import check_document
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.assertions import without_assertion
 from agentos.workflows.implementation.branch import (
@@ -155,10 +158,16 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
             problem = "carries no approval"
     if context.allows_unapproved:
         return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
+    raise DesignRefused(f"{state['lld_path']} {problem}{_ways_out(state, context)}, or give --allow-unapproved.")
+
+
+def _ways_out(state: ImplementationState, context: Context) -> str:
     label, models = _label(state), _models_for_review(state, context)
-    raise DesignRefused(
-        f"{state['lld_path']} {problem}. Approve it as it stands (`{Hint.APPROVE.line(label=label)}`), have "
-        f"it reviewed (`{Hint.REVIEW_AGAIN.line(label=label, options=models)}`), or give --allow-unapproved."
+    if errors(check_document("lld", bare(state["lld_text"]), state["item_id"], context.project_dir)):
+        return f" and does not pass the check. See why (`{Hint.LOOK_AT_REVIEW.line(label=label)}`)"
+    return (
+        f". Approve it as it stands (`{Hint.APPROVE.line(label=label)}`), have it reviewed "
+        f"(`{Hint.REVIEW_AGAIN.line(label=label, options=models)}`)"
     )
 
 

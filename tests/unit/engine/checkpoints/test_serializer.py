@@ -7,12 +7,12 @@ import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
-from pydantic import BaseModel, Field, PrivateAttr, RootModel, field_validator
+from pydantic import BaseModel, Field, PrivateAttr, RootModel, create_model, field_validator
 
 from agentos.engine.checkpoints.serializer import ItemSerializer
 
@@ -59,6 +59,21 @@ class Growing(BaseModel):
         return f"{text}!"
 
 
+T = TypeVar("T")
+
+
+class Page(BaseModel, Generic[T]):
+    entry: T
+
+
+Answer = create_model("Reply", text=(str, ...))
+
+
+def page(entry: T, of: type[T]) -> Page[T]:
+    """Made here: at the top of a module, Pydantic writes the class of its kind into the module."""
+    return Page[of](entry=entry)  # type: ignore[valid-type]
+
+
 @dataclass
 class Held:
     number: int
@@ -96,6 +111,8 @@ PICKLED = [
     Holder(address=Address(), anything=Precise()),
     Holder(address=Address(), hidden=7),
     Growing(text="a"),
+    page(page(3, int), Page[int]),
+    Answer(text="yes"),
     Held(1, [(1, 2)]),
     ToolMessage("seen", tool_call_id="c", artifact={"rows": [(1, 2)]}),
     Plain(3),
