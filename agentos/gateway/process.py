@@ -31,6 +31,7 @@ from agentos.gateway.server import GatewayServer
 from agentos.gateway.upstream import Upstream
 from agentos.gateway.worker_calls import LeasedKeys, WorkerCalls
 from agentos.keys.leases import LeaseRequest
+from agentos.llm.settings import declare_for_worker
 from agentos.processes.sockets import process_behind
 
 _LONGEST_LINE = 16 * 1024 * 1024
@@ -95,6 +96,7 @@ async def serve(listener: socket.socket, control: socket.socket) -> None:
 
 
 def main() -> None:
+    declare_for_worker()
     listener, control = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     asyncio.run(serve(listener, control))
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from work import Plan, run
 
 _START_SECONDS = 300.0
+_STARTS = 3
 _TOKEN = "sk-bench-proxy"
 
 
@@ -40,30 +41,41 @@ def _config(plan: Plan) -> dict[str, object]:
 @contextmanager
 def _proxy(plan: Plan) -> Iterator[str]:
     """Its address, once it serves."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     config = Path(sys.argv[1]).with_name("proxy.yaml")
     config.write_text(json.dumps(_config(plan)))
+    for _ in range(_STARTS):
+        process, address = _start(config)
+        try:
+            if _comes_up(address, process):
+                yield address
+                return
+        finally:
+            process.terminate()
+            process.wait()
+    raise RuntimeError("the proxy does not serve")
+
+
+def _start(config: Path) -> tuple[subprocess.Popen[bytes], str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     command = [str(Path(sys.executable).with_name("litellm")), "--config", str(config), "--port", str(port)]
     # Its price list would come over the network.
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "DISABLE_ADMIN_UI": "True"}
-    with subprocess.Popen([*command, "--host", "127.0.0.1"], env=environment, stdout=subprocess.DEVNULL) as process:
-        try:
-            _wait_until_it_serves(f"http://127.0.0.1:{port}", process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    process = subprocess.Popen([*command, "--host", "127.0.0.1"], env=environment, stdout=subprocess.DEVNULL)
+    return process, f"http://127.0.0.1:{port}"
 
 
-def _wait_until_it_serves(address: str, process: subprocess.Popen[bytes]) -> None:
+def _comes_up(address: str, process: subprocess.Popen[bytes]) -> bool:
+    """Somebody else may have taken its port: then it ends by itself."""
     ends_at = time.monotonic() + _START_SECONDS
     while time.monotonic() < ends_at and process.poll() is None:
         try:
             urllib.request.urlopen(f"{address}/health/liveliness", timeout=5).close()
-            return
         except OSError:
             time.sleep(0.2)
-    raise RuntimeError("the proxy does not serve")
+        else:
+            return process.poll() is None
+    return False
 
 
 def _call(address: str, prompt: str) -> object:
