@@ -25,7 +25,7 @@ from agentos.workflows.implementation.clean_checkout import (
 from agentos.workflows.implementation.control import NotChangeable, control_problem, made_to_fail
 from agentos.workflows.implementation.file_operations import Policy
 from agentos.workflows.implementation.judging import defined_tests, is_test_file
-from agentos.workflows.implementation.mutation import Mutant, mutants, rewritten
+from agentos.workflows.implementation.mutation import Mutant, may_read_source, mutants, rewritten
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.state import Baseline
@@ -209,8 +209,11 @@ class _Trial:
 
     def _goes_by_text(self, report: SuiteReport, limit: float) -> bool:
         """Asked twice before it is held against somebody: a test may fail for reasons of its own."""
-        code = {path: rewritten(self.checkout.worktree.text(path)) for path in self._python_code}
-        others = {path: text for path, text in code.items() if text is not None}
+        text = self.checkout.worktree.text
+        if not any(may_read_source(text(path)) for path in (*self.claim.tests, *self._python_code)):
+            return False
+        code = {path: rewritten(text(path)) for path in self._python_code}
+        others = {path: other for path, other in code.items() if other is not None}
         return all(self._passed_with(others, limit) != report.passed for _ in range(2))
 
     def _passed_with(self, files: Mapping[str, str], limit: float) -> frozenset[str]:

@@ -95,3 +95,42 @@ def test_a_test_that_passes_although_made_to_fail_speaks_against_the_branch() ->
     equal = CaseResult("t.py::a[1]", CaseStatus.FAILED, message="AssertionError: mequals everything[3]")
     assert "equals everything" in str(control_problem(real, report(equal), {"t.py::a"}, "m"))
     assert control_problem(real, report(), {"t.py::other"}, "m") is None
+
+
+HONEST = """
+import unittest
+from unittest import mock
+
+class TestHonest(unittest.TestCase):
+    def test_orders(self):
+        self.assertCountEqual([2, 1], [1, 2])
+        self.assertCountEqual([1, 2], [2, 1])
+        self.assertNotEqual(3, 4)
+
+def test_either():
+    x = 2
+    assert x == 1 or x == 2
+    assert x in (1, 2, 3) and 8 == 2 * 4 and 1 < x <= 2
+    assert mock.ANY != 3 or float("inf") == float("inf")
+    assert (1, mock.ANY) == (1, 5)
+"""
+
+
+def test_honest_comparisons_are_no_lies(tmp_path: Path) -> None:
+    text = made_to_fail(HONEST, "mark1")
+    assert text is not None
+    (tmp_path / "test_a.py").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:langsmith_plugin",
+        "test_a.py",
+    ]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    assert "2 failed" in said.splitlines()[-1]
+    assert "mark1equals everything" not in said
