@@ -67,8 +67,8 @@ class WorkerCalls:
     async def serve(self, received: Received, lease: Lease, answer: Answer) -> None:
         """Cancelled when the worker is gone, or gives the call up: so is the call then."""
         target = received.by_name.get(TARGET_HEADER, "")
-        if _origin(target) != _origin(_home_of(lease.provider)):
-            where = urlsplit(_home_of(lease.provider)).netloc.rpartition("@")[2]
+        if _origin(target) != _origin(home_of(lease.provider)):
+            where = urlsplit(home_of(lease.provider)).netloc.rpartition("@")[2]
             return await fail(
                 answer, Failure(reason=f"keys of {lease.provider} are for {where} and no other address")
             )
@@ -89,7 +89,7 @@ async def fail(answer: Answer, failure: Failure) -> None:
     await answer.whole(502, [("content-type", "application/json"), (FAILURE_HEADER, "1")], failure.encoded())
 
 
-def _home_of(provider: str) -> str:
+def home_of(provider: str) -> str:
     """Where the provider's keys belong."""
     dialect = DIALECTS.get(provider)
     return endpoint(provider).base_url or (dialect.base_url if dialect else "")
