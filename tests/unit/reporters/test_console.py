@@ -181,6 +181,14 @@ def test_a_sample_run_on_a_terminal_sends_exactly_these_bytes() -> None:
     check_golden("console_terminal.txt", visible)
 
 
+def test_a_sample_run_on_a_terminal_without_colour_sends_exactly_these_bytes() -> None:
+    """What it sent before there was any colour but dim and red: NO_COLOR keeps it so."""
+    run = Run(is_terminal=True, columns=72)
+    play_sample(run)
+    visible = run.sink.text.replace("\x1b", "<ESC>").replace("\r", "<CR>")
+    check_golden("console_no_colour.txt", visible)
+
+
 def test_a_terminal_shows_at_the_end_what_a_pipe_was_told() -> None:
     pipe, terminal = Run(), Run(is_terminal=True, columns=160)
     play_sample(pipe)
