@@ -56,6 +56,7 @@ from agentos.providers.registry import providers
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
+from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.results import ResultsReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_gateway import RunGateway
@@ -122,6 +123,10 @@ class RunRequest:
     """Variables that workers get though they hold keys."""
     python: Interpreter | None = None
     """What workers run under; None is what we run under."""
+    output_mode: OutputMode | None = None
+    """What the console tells; None is what suits the terminal."""
+    stages: Sequence[str] = ()
+    """The graph's nodes in the order an item meets them. Empty: only the graph knows."""
     is_json: bool = False
     """Standard output carries the event stream; people's text goes to standard error."""
 
@@ -169,6 +174,9 @@ class Launcher:
                 is_quiet=request.is_quiet,
                 on_closed=self._stop_because_closed,
                 on_drained=self._resume_output,
+                mode=request.output_mode,
+                item_count=len(request.plan.items),
+                stages=request.stages,
             )
             with _records_kept():
                 claims = cleanup.enter_context(Claims.of_project(request.project_dir))
@@ -194,7 +202,9 @@ class Launcher:
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
-            warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *_listen(cleanup, run_dir, loop, run)]
+            run.standstill.display = output
+            warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *output.warnings]
+            warnings += _listen(cleanup, run_dir, loop, run)
             exit_code = self._execute(run, claims, output, results, warnings)
             _tidy_up(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)

@@ -20,6 +20,7 @@ from agentos.environment import environment
 from agentos.errors import ExitCode, NoUsableKeyError, UsageError
 from agentos.events import Listener
 from agentos.providers.registry import providers
+from agentos.reporters.output_mode import OutputMode
 from agentos.settings import Settings
 from agentos.text.words import counted, one_line
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
@@ -203,6 +204,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         warnings=[*work.all_warnings, *_misspellings(ahead.found.models)],
         notices=[*work.notices, *_skipped_lines(work)],
         is_json=arguments.json,
+        output_mode=OutputMode(arguments.output_mode) if arguments.output_mode else None,
         batch=work.batch,
     )
     return work.start(work.adjust(request), listener)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from agentos.events import (
     BudgetNoticed,
     ControlTaken,
+    Event,
     ItemEnded,
     ItemNoticed,
     ItemRetried,
@@ -159,8 +160,11 @@ def view_of(records: Iterable[Stamped], *, is_live: bool, now: datetime | None =
 class RunFold:
     """Takes a run's records one by one, and says at any time how it stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_running: bool = False) -> None:
+        """With `only_running` the view has the items at work alone, however many the run is about."""
         self._view = RunView()
+        self._only_running = only_running
+        self._label_prefix = ""
         self._began: datetime | None = None
         self._last_at = 0.0
         self._is_stopping = self._has_ended = False
@@ -225,10 +229,17 @@ class RunFold:
         view.run_id, view.started = stamped.run_id, stamped.time
         view.workflow, view.project_dir = event.workflow, event.project_dir
         view.parallel, view.budget_usd = event.parallel, event.budget_usd
-        view.items = {i: ItemView(i, f"{event.label_prefix}{i}") for i in event.items}
+        self._label_prefix = event.label_prefix
+        if not self._only_running:
+            view.items = {i: self._new_item(i) for i in event.items}
+
+    def _new_item(self, item_id: str) -> ItemView:
+        return ItemView(item_id, f"{self._label_prefix}{item_id}")
 
     def _of_item(self, at: float, stamped: Stamped) -> None:
         event = stamped.event
+        if self._only_running:
+            self._follow_running(event)
         item = self._view.items.get(getattr(event, "item_id", ""))
         if item is None:
             return
@@ -248,6 +259,13 @@ class RunFold:
             case ItemEnded():
                 self._close(item, at)
                 _end(item, event)
+
+    def _follow_running(self, event: Event) -> None:
+        match event:
+            case ItemStarted(item_id=item_id):
+                self._view.items[item_id] = self._new_item(item_id)
+            case ItemEnded(item_id=item_id) | ItemRetried(item_id=item_id):
+                self._view.items.pop(item_id, None)
 
     def _close(self, item: ItemView, at: float, node: str = "") -> None:
         for span in item.spans:

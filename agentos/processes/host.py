@@ -42,6 +42,14 @@ def flush_output() -> None:
         _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
 
 
+def is_in_foreground(terminal: int) -> bool:
+    """Whether what we write to this terminal is in nobody's way: it has no shell that put us into the background."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except (OSError, AttributeError):
+        return True
+
+
 def adopt_orphans(enabled: bool = True) -> bool:
     """Orphans among our descendants become our children. Says what it was before."""
     if not IS_LINUX:

@@ -15,14 +15,16 @@ from typing import Self
 
 from harness import AGENTOS, DEADLINE_SECONDS, Sandbox, eventually
 
-_SEQUENCE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
+_SEQUENCE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])")
+_UNSEEN = re.compile(r"\x1b\[\?2026[hl]|\x1b\[2[23];2t|\x1b\]2;[^\x07\x1b]*\x07|\x1b\]8;;[^\x07\x1b]*\x1b\\\\")
+"""The bounds of a frame, the window's title, the ends of links."""
 
 
 class Screen:
     """What a window of some width shows after these bytes: rows of text, the last one where the cursor is.
 
-    Knows what the command may send: text, newline, carriage return, cursor up, erase below, colour. Anything else
-    fails the test. A line that is too long wraps, as it would.
+    Knows what the command may send: text, newline, carriage return, cursor up, erase below, colour, and what a window
+    does not show. Anything else fails the test. A line that is too long wraps, as it would.
     """
 
     def __init__(self, columns: int) -> None:
@@ -35,8 +37,10 @@ class Screen:
         position = 0
         while position < len(text):
             sequence = _SEQUENCE.match(text, position)
-            if sequence:
-                self._control(int(sequence[1] or 0), sequence[2])
+            if unseen := _UNSEEN.match(text, position):
+                position = unseen.end()
+            elif sequence:
+                self._control(int(sequence[1].partition(";")[0] or 0), sequence[2])
                 position = sequence.end()
             else:
                 self._put(text[position])
