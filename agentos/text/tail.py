@@ -6,6 +6,8 @@ from typing import Final
 
 MOST_LINES: Final = 10
 MOST_BYTES: Final = 4096
+_INSIDE_A_CHARACTER: Final = bytes(range(0x80, 0xC0))
+"""Of UTF-8."""
 
 
 class Tail:
@@ -20,7 +22,9 @@ class Tail:
         kept = (self._kept + block[-self._most_bytes :])[-self._most_bytes :]
         is_cut = len(self._kept) + len(block) > self._most_bytes
         if is_cut and b"\n" in kept[:-1]:
-            kept = kept[kept.index(b"\n") + 1 :]  # Half a line, or half a character, tells nobody anything.
+            kept = kept[kept.index(b"\n") + 1 :]  # Half a line tells less than those after it.
+        elif is_cut:
+            kept = kept.lstrip(_INSIDE_A_CHARACTER)
         self._kept = b"".join(kept.splitlines(keepends=True)[-self._most_lines :])
 
     def block(self) -> bytes:

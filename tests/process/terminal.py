@@ -83,17 +83,23 @@ class Terminal:
     """As a context manager: starts the command in a session of its own that the terminal controls, and ends it."""
 
     def __init__(
-        self, sandbox: Sandbox, *arguments: str, columns: int = 100, rows: int = 30, env: dict[str, str] | None = None
+        self,
+        sandbox: Sandbox,
+        *arguments: str,
+        columns: int = 100,
+        rows: int = 30,
+        env: dict[str, str] | None = None,
+        program: str = str(AGENTOS),
     ) -> None:
         self._master, slave = pty.openpty()
         self._drawn = bytearray()
         self._is_hung_up = False
         self.resize(columns, rows)
         environment = {**sandbox.environment, "TERM": "xterm-256color", **(env or {})}
-        for name in ("COLUMNS", "LINES", *(() if env and "NO_COLOR" in env else ("NO_COLOR",))):
+        for name in ("COLUMNS", "LINES", *({"NO_COLOR", "CI"} - set(env or {}))):
             environment.pop(name, None)
         self.process = subprocess.Popen(
-            [str(AGENTOS), *arguments],
+            [program, *arguments],
             cwd=sandbox.project,
             env=environment,
             stdin=slave,
