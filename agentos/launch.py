@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,7 @@ from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.results import ResultsReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_gateway import RunGateway
+from agentos.run_notify import LAST_SECONDS, Notifier
 from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
 from agentos.text.words import listed
@@ -184,6 +186,7 @@ class Launcher:
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
             gateway = _gateway(request, keys, loop, urls)
+            notifier = self._notifier(run_dir, keys)
             setup = _worker_setup(request, run_dir.name, urls, keys, gateway)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
@@ -193,6 +196,7 @@ class Launcher:
                     *output.reporters(self._pause_output),
                     LogReporter(run_dir),
                     SummaryReporter(run_dir),
+                    *([notifier] if notifier else []),
                     *([_ListenerReporter(self._listener)] if self._listener else []),
                 ],
                 vital_reporters=[audit, *([results] if results else [])],
@@ -205,7 +209,12 @@ class Launcher:
             run.standstill.display = output
             warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *output.warnings]
             warnings += _listen(cleanup, run_dir, loop, run)
-            exit_code = self._execute(run, claims, output, results, warnings)
+            exit_code = ExitCode.INTERRUPTED
+            try:
+                exit_code = self._execute(run, claims, output, results, warnings)
+            finally:
+                if notifier is not None:
+                    _finish_notifying(notifier, exit_code)
             _tidy_up(datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
@@ -242,6 +251,17 @@ class Launcher:
             output.close(is_stopping=run.is_stopping)
             self._run = None
 
+    def _notifier(self, run_dir: Path, keys: _Keys) -> Notifier | None:
+        notify = self._request.settings.notify
+        if not notify.command and not notify.desktop:
+            return None
+        environment = keys.scrub(self._request.environment)
+        return Notifier(notify, run_dir, environment, redact=keys.redactor.redact_text, on_failure=self._warn)
+
+    def _warn(self, text: str) -> None:
+        if self._run is not None:
+            self._run.warn(text)
+
     def _discard_unless_begun(self, claims: Claims) -> None:
         if not self._has_begun:
             claims.discard()
@@ -273,6 +293,13 @@ def _listen(cleanup: ExitStack, run_dir: Path, loop: Loop, run: Coordinator) -> 
     except OSError as error:
         return [f"this run cannot be steered while it is under way: {error.strerror or error}"]
     return []
+
+
+def _finish_notifying(notifier: Notifier, exit_code: ExitCode) -> None:
+    """Whoever has stopped the run by hand does not wait for messages to themselves."""
+    notifier.finish(0.0 if exit_code is ExitCode.INTERRUPTED else LAST_SECONDS)
+    if notifier.untold_failure:
+        sys.stderr.write(f"Warning: {notifier.untold_failure}\n")
 
 
 def _tidy_up(now: datetime) -> None:
