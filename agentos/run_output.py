@@ -137,10 +137,11 @@ def _mode(wanted: OutputMode | None, *, can_live: bool, is_plain: bool) -> Outpu
 
 def _block(live: LiveRun, descriptor: int, sink: StreamSink) -> Bottom:
     """Drawn only when it is seen at once, and not over a shell's prompt."""
+    typed_group = environment().get(host.TERMINAL_GROUP_VARIABLE, "")
     return LiveBlock(
         live.lines,
         lambda: window_of(descriptor),
-        may_draw=lambda: not sink.is_behind and host.is_in_foreground(descriptor),
+        may_draw=lambda: not sink.is_behind and host.is_in_foreground(descriptor, typed_group),
     )
 
 

@@ -42,10 +42,14 @@ def flush_output() -> None:
         _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
 
 
-def is_in_foreground(terminal: int) -> bool:
-    """Whether what we write to this terminal is in nobody's way: it has no shell that put us into the background."""
+TERMINAL_GROUP_VARIABLE = "AGENTOS_TERMINAL_GROUP"
+"""The process group of the command that somebody typed, when it runs another in a group of its own."""
+
+
+def is_in_foreground(terminal: int, typed_group: str = "") -> bool:
+    """Whether what we write to this terminal is in nobody's way: no shell has put us into the background."""
     try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
+        return str(os.tcgetpgrp(terminal)) in (str(os.getpgrp()), typed_group)
     except (OSError, AttributeError):
         return True
 
