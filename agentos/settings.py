@@ -19,7 +19,7 @@ from typing import Any
 
 from agentos.environment import environment
 from agentos.errors import UsageError
-from agentos.paths import home_dir
+from agentos.paths import own_settings_path
 from agentos.providers.addresses import is_on_this_machine
 from agentos.providers.registry import COMPATIBLE_KIND, Declared, declare, known_providers, providers
 from agentos.setting_rules import NOTIFY_REASONS, OWN_PROVIDER, rule_of
@@ -256,7 +256,7 @@ def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mappi
     """Like `load_with_sources`, with all that is wrong. Raises UsageError for a file that cannot be read at all."""
     file = _read(project_dir / FILE_NAME, FILE_NAME)
     _declare_named(file.document, environ)
-    in_files = [*_in_own_file(home_dir() / FILE_NAME), *_in_document(file.document, file.place_of)]
+    in_files = [*_in_own_file(own_settings_path()), *_in_document(file.document, file.place_of)]
     entries = [*in_files, *_in_environment(environ), *_in_flags(flags)]
     settings, problems = _settled(Settings(), entries)
     problems += _without_address(settings, file.place_of)
@@ -451,7 +451,7 @@ def _in_document(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_E
 
 
 def _not_a_projects() -> str:
-    own = home_dir() / FILE_NAME
+    own = own_settings_path()
     return f"[notify] runs a command with your rights, so no project can set it. Move it to your own {own}."
 
 
