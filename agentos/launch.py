@@ -148,6 +148,7 @@ class Launcher:
         self._run: Coordinator | None = None
         self._has_begun = False
         self._early_stop = ""
+        self._exit_code = ExitCode.INTERRUPTED
         self.run_id = ""
         """Known before the first event."""
 
@@ -169,24 +170,14 @@ class Launcher:
             loop = Loop()
             cleanup.callback(loop.close)
             self.run_id = run_dir.name
-            output = RunOutput(
-                loop,
-                run_dir,
-                is_json=request.is_json or _is_stdout(request.results_target),
-                is_quiet=request.is_quiet,
-                on_closed=self._stop_because_closed,
-                on_drained=self._resume_output,
-                mode=request.output_mode,
-                item_count=len(request.plan.items),
-                stages=request.stages,
-            )
+            output = self._output(loop, run_dir)
             with _records_kept():
                 claims = cleanup.enter_context(Claims.of_project(request.project_dir))
                 cleanup.callback(self._discard_unless_begun, claims)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
             gateway = _gateway(request, keys, loop, urls)
-            notifier = self._notifier(run_dir, keys)
+            notifier = self._notifier(cleanup, run_dir, keys)
             setup = _worker_setup(request, run_dir.name, urls, keys, gateway)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
@@ -209,14 +200,23 @@ class Launcher:
             run.standstill.display = output
             warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *output.warnings]
             warnings += _listen(cleanup, run_dir, loop, run)
-            exit_code = ExitCode.INTERRUPTED
-            try:
-                exit_code = self._execute(run, claims, output, results, warnings)
-            finally:
-                if notifier is not None:
-                    _finish_notifying(notifier, exit_code)
+            self._exit_code = self._execute(run, claims, output, results, warnings)
             _tidy_up(datetime.now(UTC))
-            return RunResult(exit_code=exit_code, run_dir=run_dir)
+            return RunResult(exit_code=self._exit_code, run_dir=run_dir)
+
+    def _output(self, loop: Loop, run_dir: Path) -> RunOutput:
+        request = self._request
+        return RunOutput(
+            loop,
+            run_dir,
+            is_json=request.is_json or _is_stdout(request.results_target),
+            is_quiet=request.is_quiet,
+            on_closed=self._stop_because_closed,
+            on_drained=self._resume_output,
+            mode=request.output_mode,
+            item_count=len(request.plan.items),
+            stages=request.stages,
+        )
 
     def _execute(
         self,
@@ -251,12 +251,14 @@ class Launcher:
             output.close(is_stopping=run.is_stopping)
             self._run = None
 
-    def _notifier(self, run_dir: Path, keys: _Keys) -> Notifier | None:
+    def _notifier(self, cleanup: ExitStack, run_dir: Path, keys: _Keys) -> Notifier | None:
         notify = self._request.settings.notify
         if not notify.command and not notify.desktop:
             return None
         environment = keys.scrub(self._request.environment)
-        return Notifier(notify, run_dir, environment, redact=keys.redactor.redact_text, on_failure=self._warn)
+        made = Notifier(notify, run_dir, environment, redact=keys.redactor.redact_text, on_failure=self._warn)
+        cleanup.callback(lambda: _finish_notifying(made, self._exit_code))
+        return made
 
     def _warn(self, text: str) -> None:
         if self._run is not None:
