@@ -15,6 +15,13 @@ MOST_DOTS: Final = 24
 _LONGEST_LABEL: Final = 24
 _LEAST_LABEL: Final = 8
 _GAP: Final = "  "
+_WAITS: Final = {
+    "busy": "waiting for a key",
+    "limited": "waiting for a limit",
+    "budget": "waiting for money",
+    "paused": "paused",
+}
+"""What holds an item up, by the cause on record."""
 _PASSED, _NOW, _AHEAD = "●", "◉", "○"
 _FIRST_TO_GO: Final = ("tokens", "node", "dots", "elapsed", "cost")
 """Columns that a narrow window does without, in this order. Who it is and what it does stay."""
@@ -84,10 +91,11 @@ def _row(item: ItemView, now: float, stages: Sequence[str]) -> _Row:
 
 def _doing(item: ItemView, now: float) -> Piece:
     """What it does this moment, and for how long."""
-    if item.calling_since is not None:
-        return Piece(f"generating {stopwatch(now - item.calling_since)}")
-    if item.waiting_since is not None:
-        return Piece(f"waiting for a key {stopwatch(now - item.waiting_since)}", YELLOW)
+    if item.calling_since:
+        return Piece(f"generating {stopwatch(now - item.calling_since[0])}")
+    wait = item.waits_for
+    if wait is not None and wait.kind in _WAITS:
+        return Piece(f"{_WAITS[wait.kind]} {stopwatch(now - wait.start)}", YELLOW)
     if not item.node:
         return Piece("starting" if not item.spans else "between nodes", DIM)
     return Piece(f"working {stopwatch(now - item.spans[-1].start)}")

@@ -13,12 +13,15 @@ from enum import StrEnum
 
 from agentos.events import (
     BudgetNoticed,
+    CallFinished,
+    CallStarted,
     ControlTaken,
-    Event,
     ItemEnded,
     ItemNoticed,
     ItemRetried,
     ItemStarted,
+    ItemWaited,
+    ItemWaiting,
     NodeFinished,
     NodeStarted,
     ParallelismChanged,
@@ -48,12 +51,14 @@ class RunState(StrEnum):
 
 @dataclass(slots=True)
 class Span:
-    """A node at work, in seconds since the run's start."""
+    """An item at work on a node, or waiting, in seconds since the run's start."""
 
     node: str
     start: float
     end: float | None = None
-    """None as long as it runs, or when nobody could say how it ended."""
+    """None as long as it lasts, or when nobody could say how it ended."""
+    kind: str = "node"
+    """`node`, or the cause of a wait: `busy`, `limited`, `budget`, `paused`."""
 
 
 @dataclass(slots=True)
@@ -75,12 +80,21 @@ class ItemView:
     output_tokens: int = 0
     cost_usd: float = 0.0
     spans: list[Span] = field(default_factory=list)
+    """Nodes at work."""
+    waits: list[Span] = field(default_factory=list)
+    calling_since: list[float] = field(default_factory=list)
+    """When each of its calls began that is under way."""
     notices: list[str] = field(default_factory=list)
 
     @property
     def node(self) -> str:
         """What it does now; empty when it does nothing."""
         return self.spans[-1].node if self.outcome is None and self.spans and self.spans[-1].end is None else ""
+
+    @property
+    def waits_for(self) -> Span | None:
+        """What holds it up now."""
+        return self.waits[-1] if self.outcome is None and self.waits and self.waits[-1].end is None else None
 
     @property
     def needs_person(self) -> bool:
@@ -160,11 +174,8 @@ def view_of(records: Iterable[Stamped], *, is_live: bool, now: datetime | None =
 class RunFold:
     """Takes a run's records one by one, and says at any time how it stands."""
 
-    def __init__(self, *, only_running: bool = False) -> None:
-        """With `only_running` the view has the items at work alone, however many the run is about."""
+    def __init__(self) -> None:
         self._view = RunView()
-        self._only_running = only_running
-        self._label_prefix = ""
         self._began: datetime | None = None
         self._last_at = 0.0
         self._is_stopping = self._has_ended = False
@@ -229,17 +240,10 @@ class RunFold:
         view.run_id, view.started = stamped.run_id, stamped.time
         view.workflow, view.project_dir = event.workflow, event.project_dir
         view.parallel, view.budget_usd = event.parallel, event.budget_usd
-        self._label_prefix = event.label_prefix
-        if not self._only_running:
-            view.items = {i: self._new_item(i) for i in event.items}
-
-    def _new_item(self, item_id: str) -> ItemView:
-        return ItemView(item_id, f"{self._label_prefix}{item_id}")
+        view.items = {i: ItemView(i, f"{event.label_prefix}{i}") for i in event.items}
 
     def _of_item(self, at: float, stamped: Stamped) -> None:
         event = stamped.event
-        if self._only_running:
-            self._follow_running(event)
         item = self._view.items.get(getattr(event, "item_id", ""))
         if item is None:
             return
@@ -250,25 +254,33 @@ class RunFold:
             case NodeStarted(node=node):
                 item.spans.append(Span(node, at))
             case NodeFinished(node=node):
-                self._close(item, at, node)
+                self._close(item.spans, at, node)
+            case CallStarted():
+                item.calling_since.append(at)
+            case CallFinished():
+                _call(item, event)
+            case ItemWaiting(cause=cause, seconds=seconds):
+                self._close(item.waits, at)
+                item.waits.append(Span(item.node, max(0.0, at - seconds), kind=cause))
+            case ItemWaited():
+                self._close(item.waits, at)
             case ItemRetried(reason=reason):
-                self._close(item, at)
+                self._leave(item, at)
                 item.notices.append(f"attempt {event.attempt}: {reason}")
             case ItemNoticed(text=text):
                 item.notices.append(text)
             case ItemEnded():
-                self._close(item, at)
+                self._leave(item, at)
                 _end(item, event)
 
-    def _follow_running(self, event: Event) -> None:
-        match event:
-            case ItemStarted(item_id=item_id):
-                self._view.items[item_id] = self._new_item(item_id)
-            case ItemEnded(item_id=item_id) | ItemRetried(item_id=item_id):
-                self._view.items.pop(item_id, None)
+    def _leave(self, item: ItemView, at: float) -> None:
+        """Its attempt is over."""
+        self._close(item.spans, at)
+        self._close(item.waits, at)
+        item.calling_since.clear()
 
-    def _close(self, item: ItemView, at: float, node: str = "") -> None:
-        for span in item.spans:
+    def _close(self, spans: list[Span], at: float, node: str = "") -> None:
+        for span in spans:
             if span.end is None and node in ("", span.node):
                 span.end = at
 
@@ -296,9 +308,19 @@ class RunFold:
         return 0.0 if self._began is None else max(0.0, (moment - self._began).total_seconds())
 
 
+def _call(item: ItemView, event: CallFinished) -> None:
+    if item.calling_since:
+        item.calling_since.pop(0)
+    item.input_tokens += event.input_tokens
+    item.output_tokens += event.output_tokens
+    item.cost_usd += event.cost_usd
+
+
 def _end(item: ItemView, event: ItemEnded) -> None:
     item.outcome, item.reason, item.seconds = event.outcome, event.reason, event.seconds
     item.error_type, item.traceback = event.error_type, event.traceback
     item.attempts = event.attempts
-    item.input_tokens, item.output_tokens = event.input_tokens, event.output_tokens
-    item.cost_usd = event.cost_usd
+    # Calls tell of all attempts, the end of the last one; earlier versions have no calls on record.
+    item.input_tokens = max(item.input_tokens, event.input_tokens)
+    item.output_tokens = max(item.output_tokens, event.output_tokens)
+    item.cost_usd = max(item.cost_usd, event.cost_usd)

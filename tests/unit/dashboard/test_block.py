@@ -30,8 +30,8 @@ def texts(lines: list[Line]) -> list[str]:
 
 def test_each_running_item_has_a_line_and_the_bar_is_the_last() -> None:
     shown = view(
-        item("LLD-1", "load", "design", calling_since=88.0, input_tokens=1000, output_tokens=234, cost_usd=0.25),
-        item("LLD-12", "load", "design", "review", waiting_since=55.0),
+        item("LLD-1", "load", "design", calling_since=[88.0], input_tokens=1000, output_tokens=234, cost_usd=0.25),
+        item("LLD-12", "load", "design", "review", waits=[Span("review", 55.0, kind="busy")]),
         item("LLD-3", "load"),
         item("LLD-4"),
     )
@@ -42,6 +42,15 @@ def test_each_running_item_has_a_line_and_the_bar_is_the_last() -> None:
         "LLD-4   ○○○○          starting                1:30",
         BAR,
     ]
+
+
+def test_a_wait_says_what_for() -> None:
+    causes = {"limited": "a limit", "budget": "money"}
+    for cause, words in causes.items():
+        [line, _] = block(view(item("a", "load", waits=[Span("load", 40.0, kind=cause)])), BAR, 100, 5, ())
+        assert line.text == f"a  load  waiting for {words} 1:00  1:30"
+    [line, _] = block(view(item("a", waits=[Span("", 40.0, kind="paused")])), BAR, 100, 5, ())
+    assert line.text == "a  paused 1:00  1:30"
 
 
 def test_a_node_that_comes_again_is_counted_and_its_dot_is_where_it_is_now() -> None:
@@ -74,7 +83,7 @@ def test_of_more_items_than_lines_the_rest_is_a_number() -> None:
 
 
 def test_a_narrow_window_keeps_who_it_is_and_what_it_does() -> None:
-    shown = view(item("LLD-1", "load", "design", calling_since=88.0, input_tokens=1000, cost_usd=0.25))
+    shown = view(item("LLD-1", "load", "design", calling_since=[88.0], input_tokens=1000, cost_usd=0.25))
     assert texts(block(shown, "5/10", 60, 5, STAGES))[0] == "LLD-1  ●◉○○  design  generating 0:12  1:30  $0.25"
     assert texts(block(shown, "5/10", 45, 5, STAGES))[0] == "LLD-1  ●◉○○  generating 0:12  1:30  $0.25"
     assert texts(block(shown, "5/10", 30, 5, STAGES))[0] == "LLD-1  generating 0:12  $0.25"
@@ -91,15 +100,16 @@ def test_wide_characters_are_counted_as_wide_as_they_are() -> None:
 
 
 NAMES = st.text(max_size=30)
-TIMES = st.none() | st.floats(0, 1e6)
+TIMES = st.floats(0, 1e6)
+WAITS = ["busy", "limited", "budget", "paused", "of a later version"]
 ITEMS = st.builds(
-    lambda name, nodes, calling, waiting, tokens, cost: item(
-        name or "x", *nodes, calling_since=calling, waiting_since=waiting, input_tokens=tokens, cost_usd=cost
+    lambda name, nodes, calling, waits, tokens, cost: item(
+        name or "x", *nodes, calling_since=calling, waits=waits, input_tokens=tokens, cost_usd=cost
     ),
     NAMES,
     st.lists(st.sampled_from([*STAGES, "設計", "a\x1b[31mb"]), max_size=6),
-    TIMES,
-    TIMES,
+    st.lists(TIMES, max_size=2),
+    st.lists(st.builds(lambda at, kind: Span("", at, kind=kind), TIMES, st.sampled_from(WAITS)), max_size=1),
     st.integers(0, 10**12),
     st.floats(0, 1e9),
 )

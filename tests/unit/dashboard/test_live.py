@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from agentos.dashboard.live import LiveRun
 from agentos.events import (
-    CallEnded,
+    CallFinished,
     CallStarted,
     Event,
     ItemEnded,
@@ -67,10 +67,19 @@ def test_a_graph_of_very_many_nodes_has_no_dots() -> None:
 
 def test_what_the_run_has_spent_stands_beside_the_bar() -> None:
     run = Run()
-    call = CallEnded(
-        item_id="1", model="m", seconds=1, is_success=True, input_tokens=900, output_tokens=334, cost_usd=2
+    started = CallStarted(item_id="1", node="a", model="m", key_name="k")
+    call = CallFinished(
+        item_id="1",
+        node="a",
+        model="m",
+        key_name="k",
+        seconds=1,
+        outcome="ok",
+        input_tokens=900,
+        output_tokens=334,
+        cost_usd=2,
     )
-    run.emit(START, *begin("1", "a"), CallStarted(item_id="1", model="m"), call)
+    run.emit(START, *begin("1", "a"), started, call)
     run.emit(ItemEnded(item_id="1", outcome=APPROVED, seconds=1))
     assert run.lines() == ["[=====>    ] 1/2 workflows complete · $2.00 · 1,234 tokens"]
     assert run.lines(columns=50) == ["[=====>    ] 1/2 workflows complete · $2.00"]
