@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -56,9 +57,11 @@ from agentos.providers.registry import providers
 from agentos.records.runs import KEPT_DAYS, Taken, create_run_dir, hold_run_lock, holders_of, prune
 from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
+from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.results import ResultsReporter
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_gateway import RunGateway
+from agentos.run_notify import LAST_SECONDS, Notifier
 from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
 from agentos.text.words import listed
@@ -122,6 +125,10 @@ class RunRequest:
     """Variables that workers get though they hold keys."""
     python: Interpreter | None = None
     """What workers run under; None is what we run under."""
+    output_mode: OutputMode | None = None
+    """What the console tells; None is what suits the terminal."""
+    stages: Sequence[str] = ()
+    """The graph's nodes in the order an item meets them. Empty: only the graph knows."""
     is_json: bool = False
     """Standard output carries the event stream; people's text goes to standard error."""
 
@@ -141,6 +148,7 @@ class Launcher:
         self._run: Coordinator | None = None
         self._has_begun = False
         self._early_stop = ""
+        self._exit_code = ExitCode.INTERRUPTED
         self.run_id = ""
         """Known before the first event."""
 
@@ -162,20 +170,14 @@ class Launcher:
             loop = Loop()
             cleanup.callback(loop.close)
             self.run_id = run_dir.name
-            output = RunOutput(
-                loop,
-                run_dir,
-                is_json=request.is_json or _is_stdout(request.results_target),
-                is_quiet=request.is_quiet,
-                on_closed=self._stop_because_closed,
-                on_drained=self._resume_output,
-            )
+            output = self._output(loop, run_dir)
             with _records_kept():
                 claims = cleanup.enter_context(Claims.of_project(request.project_dir))
                 cleanup.callback(self._discard_unless_begun, claims)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
             gateway = _gateway(request, keys, loop, urls)
+            notifier = self._notifier(cleanup, run_dir, keys)
             setup = _worker_setup(request, run_dir.name, urls, keys, gateway)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
@@ -185,6 +187,7 @@ class Launcher:
                     *output.reporters(self._pause_output),
                     LogReporter(run_dir),
                     SummaryReporter(run_dir),
+                    *([notifier] if notifier else []),
                     *([_ListenerReporter(self._listener)] if self._listener else []),
                 ],
                 vital_reporters=[audit, *([results] if results else [])],
@@ -194,10 +197,26 @@ class Launcher:
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
-            warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *_listen(cleanup, run_dir, loop, run)]
-            exit_code = self._execute(run, claims, output, results, warnings)
+            run.standstill.display = output
+            warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *output.warnings]
+            warnings += _listen(cleanup, run_dir, loop, run)
+            self._exit_code = self._execute(run, claims, output, results, warnings)
             _tidy_up(datetime.now(UTC))
-            return RunResult(exit_code=exit_code, run_dir=run_dir)
+            return RunResult(exit_code=self._exit_code, run_dir=run_dir)
+
+    def _output(self, loop: Loop, run_dir: Path) -> RunOutput:
+        request = self._request
+        return RunOutput(
+            loop,
+            run_dir,
+            is_json=request.is_json or _is_stdout(request.results_target),
+            is_quiet=request.is_quiet,
+            on_closed=self._stop_because_closed,
+            on_drained=self._resume_output,
+            mode=request.output_mode,
+            item_count=len(request.plan.items),
+            stages=request.stages,
+        )
 
     def _execute(
         self,
@@ -232,6 +251,19 @@ class Launcher:
             output.close(is_stopping=run.is_stopping)
             self._run = None
 
+    def _notifier(self, cleanup: ExitStack, run_dir: Path, keys: _Keys) -> Notifier | None:
+        notify = self._request.settings.notify
+        if not notify.command and not notify.desktop:
+            return None
+        environment = keys.scrub(self._request.environment)
+        made = Notifier(notify, run_dir, environment, redact=keys.redactor.redact_text, on_failure=self._warn)
+        cleanup.callback(lambda: _finish_notifying(made, self._exit_code))
+        return made
+
+    def _warn(self, text: str) -> None:
+        if self._run is not None:
+            self._run.warn(text)
+
     def _discard_unless_begun(self, claims: Claims) -> None:
         if not self._has_begun:
             claims.discard()
@@ -263,6 +295,13 @@ def _listen(cleanup: ExitStack, run_dir: Path, loop: Loop, run: Coordinator) -> 
     except OSError as error:
         return [f"this run cannot be steered while it is under way: {error.strerror or error}"]
     return []
+
+
+def _finish_notifying(notifier: Notifier, exit_code: ExitCode) -> None:
+    """Whoever has stopped the run by hand does not wait for messages to themselves."""
+    notifier.finish(0.0 if exit_code is ExitCode.INTERRUPTED else LAST_SECONDS)
+    if notifier.untold_failure:
+        sys.stderr.write(f"Warning: {notifier.untold_failure}\n")
 
 
 def _tidy_up(now: datetime) -> None:

@@ -16,6 +16,11 @@ def home_dir() -> Path:
     return Path(configured).expanduser().absolute() if configured else Path.home() / ".agentos"
 
 
+def own_settings_path() -> Path:
+    """What the user sets for all projects, and no project can."""
+    return home_dir() / "agentos.toml"
+
+
 def project_key(project_dir: Path) -> str:
     """A name for a project directory: readable, and never shared by two directories."""
     resolved = project_dir.resolve()

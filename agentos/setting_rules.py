@@ -5,7 +5,9 @@ The one owner of ranges: the file, variables and flags are all checked by these,
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -110,6 +112,20 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Command(ListOf):
+    """A program and its arguments; no shell reads them."""
+
+    entry: Text = Text("a program or one of its arguments", r"^[^\x00]+$")
+
+    def read(self, text: str) -> Any:
+        """A JSON list, or words as a shell would split them."""
+        try:
+            return json.loads(text) if text.lstrip().startswith("[") else shlex.split(text)
+        except ValueError:
+            return text
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """Empty leaves the choice to whoever asks."""
 
@@ -154,6 +170,8 @@ _FILE = Text("a path or pattern inside the project, like .env", f"^{_INSIDE}$")
 _VARIABLE = Text("the name of an environment variable, like WEB_PORT", r"^[A-Za-z_][A-Za-z0-9_]*$")
 _PRICE_OF_MODEL = Text("a model and its price, like google:my-model 2/12", rf"^\S+ +{_DOLLARS}/{_DOLLARS}$")
 _PRICE_OR_NONE = Text("dollars per million tokens in and out, like 2/12", f"^({_DOLLARS}/{_DOLLARS})?$")
+NOTIFY_REASONS: Final = ("needs_review", "failed", "paused", "done")
+_NOTIFY_REASON = Text(f"one of {', '.join(NOTIFY_REASONS)}", f"^({'|'.join(NOTIFY_REASONS)})$")
 _ADDRESS = Text("an address like https://gateway.example/v1", r"^https?://[^\s\\/?#]+[^\s\\]*$")
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -173,6 +191,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.context_tokens": WholeNumber(most=1_000_000),
     "prices.models": ListOf(_PRICE_OF_MODEL),
     "prices.unpriced": _PRICE_OR_NONE,
+    "notify.command": Command(),
+    "notify.on": ListOf(_NOTIFY_REASON),
+    "notify.desktop": YesOrNo(),
     "review.gate": OneOf(("none", "draft", "verdict", "all")),
     "implementation.test": _ANY_TEXT,
     "implementation.python": Text("the path of an interpreter, or empty", rf"^{_LINE}*$"),

@@ -1,6 +1,8 @@
 """Settings: flags win over the environment, the environment over `agentos.toml`, that over defaults.
 
-The one place that reads `agentos.toml`. A command reads it once; its run's workers get what was read, so that a run
+`[notify]` is different: it names a command, so it comes from the user's own `agentos.toml` under AGENTOS_HOME.
+
+The one place that reads either file. A command reads it once; its run's workers get what was read, so that a run
 does not change under way because a file or a variable did.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -16,13 +19,16 @@ from typing import Any
 
 from agentos.environment import environment
 from agentos.errors import UsageError
+from agentos.paths import own_settings_path
 from agentos.providers.addresses import is_on_this_machine
 from agentos.providers.registry import COMPATIBLE_KIND, Declared, declare, known_providers, providers
-from agentos.setting_rules import OWN_PROVIDER, rule_of
+from agentos.setting_rules import NOTIFY_REASONS, OWN_PROVIDER, rule_of
 from agentos.text.suggestions import nearest
 from agentos.text.toml import MOST_CHARACTERS, NotToml, line_of, parse_toml
 
 FILE_NAME = "agentos.toml"
+OWN_SECTION = "notify"
+"""What is read from the user's own file alone, under AGENTOS_HOME."""
 FROZEN_VARIABLE = "AGENTOS_SETTINGS"
 """What a worker is sent: the settings its run was started with, as JSON."""
 
@@ -131,6 +137,18 @@ class Workstreams:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """Whom to tell while nobody watches. A user's own: no project can set it."""
+
+    command: tuple[str, ...] = ()
+    """A program and its arguments; gets what happened as JSON on standard input."""
+    on: tuple[str, ...] = NOTIFY_REASONS
+    """What is told."""
+    desktop: bool = False
+    """Tell it by a notification of the desktop, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
     """Of a provider that has another address, or of one that the user declares."""
 
@@ -158,6 +176,7 @@ class Settings:
     review: ReviewGates = ReviewGates()
     implementation: Implementation = Implementation()
     workstreams: Workstreams = Workstreams()
+    notify: Notify = Notify()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
 
     @property
@@ -188,7 +207,7 @@ _BETWEEN_PROCESSES = frozenset(
     f"AGENTOS_{name}"
     for name in (
         *("SETTINGS", "ITEM_ID", "RUN_ID", "WORKFLOW_DB", "LEASED_VARIABLES", "ALLOW_UNAPPROVED", "FILE_ISSUES"),
-        *("REMOVED_VARIABLES", "ALLOW_UNSANDBOXED"),
+        *("REMOVED_VARIABLES", "ALLOW_UNSANDBOXED", "TERMINAL_GROUP"),
         *("SANDBOX", "GIT_WORKTREE", "CLI_CALL", "JUNIT_XML", "HINT_PROJECT", "HINT_PREFIX"),
     )
 )
@@ -235,9 +254,10 @@ def load_with_sources(project_dir: Path, environ: Mapping[str, str], flags: Mapp
 
 def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Loaded:
     """Like `load_with_sources`, with all that is wrong. Raises UsageError for a file that cannot be read at all."""
-    file = _read(project_dir)
+    file = _read(project_dir / FILE_NAME, FILE_NAME)
     _declare_named(file.document, environ)
-    entries = [*_in_document(file.document, file.place_of), *_in_environment(environ), *_in_flags(flags)]
+    in_files = [*_in_own_file(own_settings_path()), *_in_document(file.document, file.place_of)]
+    entries = [*in_files, *_in_environment(environ), *_in_flags(flags)]
     settings, problems = _settled(Settings(), entries)
     problems += _without_address(settings, file.place_of)
     declare_providers(settings)
@@ -308,6 +328,7 @@ def variable_of(setting: str) -> str:
 def freeze(settings: Settings) -> str:
     """The settings as a worker is sent them."""
     document = asdict(settings)
+    del document["notify"]  # Of no use to a worker, and an address in the command may be a secret.
     for name, options in document["providers"].items():
         document["providers"][name] = {option: value for option, value in options.items() if value not in (None, "")}
     return json.dumps(document)
@@ -349,25 +370,50 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _File:
+    name: str
     text: str
     document: Mapping[str, Any]
 
     def place_of(self, *names: str) -> str:
         line = line_of(self.text, names)
-        return FILE_NAME if line is None else f"{FILE_NAME}, line {line}"
+        return self.name if line is None else f"{self.name}, line {line}"
 
 
-def _read(project_dir: Path) -> _File:
+def _read(path: Path, name: str) -> _File:
     try:
-        with (project_dir / FILE_NAME).open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8") as file:
             text = file.read(MOST_CHARACTERS + 1)
-        return _File(text, parse_toml(text))
+        return _File(name, text, parse_toml(text))
     except FileNotFoundError:
-        return _File("", {})
+        return _File(name, "", {})
     except (NotToml, UnicodeDecodeError) as error:
-        raise UsageError(f"{FILE_NAME}: not valid TOML: {error}.") from None
+        raise UsageError(f"{name}: not valid TOML: {error}.") from None
     except OSError as error:
-        raise UsageError(f"{FILE_NAME} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{name} cannot be read: {error.strerror}.") from None
+
+
+def _in_own_file(path: Path) -> Iterator[_Entry | Problem]:
+    """What the user has set for all projects: `[notify]` alone, because no project may set that."""
+    file = _read(path, str(path))
+    if file.document and _is_others_to_write(path):
+        yield Problem("", f"{path}: others can write it, and it names a command. Run: chmod go-w {path}")
+        return
+    known = [each.name for each in fields(Notify)]
+    for section, values in file.document.items():
+        if section != OWN_SECTION:
+            where = file.place_of(section)
+            yield Problem(
+                "", f"{where}: only [notify] is read from here. Put [{section}] into a project's {FILE_NAME}."
+            )
+        elif not isinstance(values, dict):
+            yield Problem("", f"{file.place_of(section)}: [{section}] must be a table.")
+        else:
+            for name, value in values.items():
+                yield from _in_section(section, name, value, known, file.place_of, str(path))
+
+
+def _is_others_to_write(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _settled(settings: Settings, entries: Iterable[_Entry | Problem]) -> tuple[Settings, list[Problem]]:
@@ -395,6 +441,8 @@ def _in_document(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_E
         if section not in known:
             hint = _hint(section, list(known))
             yield Problem("", f"{place_of(section)}: unknown section [{section}].{hint}")
+        elif section == OWN_SECTION:
+            yield Problem("", f"{place_of(section)}: {_not_a_projects()}")
         elif not isinstance(values, dict):
             yield Problem("", f"{place_of(section)}: [{section}] must be a table.")
         else:
@@ -402,8 +450,13 @@ def _in_document(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_E
                 yield from _in_section(section, name, value, known[section], place_of)
 
 
+def _not_a_projects() -> str:
+    own = own_settings_path()
+    return f"[notify] runs a command with your rights, so no project can set it. Move it to your own {own}."
+
+
 def _in_section(
-    section: str, name: str, value: Any, known: list[str], place_of: _PlaceOf
+    section: str, name: str, value: Any, known: list[str], place_of: _PlaceOf, source: str = FILE_NAME
 ) -> Iterator[_Entry | Problem]:
     place = partial(place_of, section, name)
     if name not in known and section == "providers":
@@ -412,7 +465,7 @@ def _in_section(
         yield Problem("", f"{place()}: [{section}] has no setting {name!r}.{_hint(name, known)}")
     elif section != "providers":
         setting = f"{section}.{name}"
-        yield _Entry(setting, value, FILE_NAME, partial(_in_file, place_of, setting))
+        yield _Entry(setting, value, source, partial(_in_file, place_of, setting))
     elif isinstance(value, dict):
         yield from _in_provider(name, value, place_of)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,11 @@ class Endings:
             self._listener(event)
 
 
-def closing_lines(work: Work, endings: Mapping[str, ItemEnded]) -> list[str]:
+NamePath = Callable[[Path], str]
+"""A file or folder as people read it: plain, or as a link."""
+
+
+def closing_lines(work: Work, endings: Mapping[str, ItemEnded], name: NamePath = shown) -> list[str]:
     """What a person reads last."""
     ended = [(item, endings[item.id]) for item in work.plan.items if item.id in endings]
     done = [item.id for item, end in ended if end.outcome.is_done]
@@ -52,20 +56,20 @@ def closing_lines(work: Work, endings: Mapping[str, ItemEnded]) -> list[str]:
     is_ours = work.workflow.name in WORKFLOWS
     needy = [(item, end) for item, end in ended if end.outcome == NEEDS_REVISION and is_ours]
     return [
-        *(f"{COORDINATOR} {text}" for text in (*_documents_words(work, done), *_next_words(work, done))),
+        *(f"{COORDINATOR} {text}" for text in (*_documents_words(work, done, name), *_next_words(work, done))),
         *_asking_lines(work, parked[:MOST_ITEMS]),
-        *(line for item, end in needy[:MOST_ITEMS] for line in _needy_lines(work, item, end)),
+        *(line for item, end in needy[:MOST_ITEMS] for line in _needy_lines(work, item, end, name)),
         *(f"{COORDINATOR} {text}" for text in _again_words(work, [item.id for item, _ in needy])),
     ]
 
 
-def _documents_words(work: Work, done: Sequence[str]) -> list[str]:
+def _documents_words(work: Work, done: Sequence[str], name: NamePath) -> list[str]:
     noun = _NOUNS.get(work.workflow.name)
     written = [path for item_id in done if (path := _document_path(work, item_id))] if noun else []
     if not noun or not written:
         return []
     read = Hint.SHOW_DOCUMENT.line(label=label_of(work.workflow.name, done[0]))
-    return [f"{counted(len(written), noun)} in {shown(written[0].parent)}. To read one: {read}"]
+    return [f"{counted(len(written), noun)} in {name(written[0].parent)}. To read one: {read}"]
 
 
 def _document_path(work: Work, item_id: str) -> Path | None:
@@ -120,10 +124,10 @@ def _question_words(item: Waiting) -> str:
     return f"asks you: {one_line(str(question.get('question', question)), 200)}"
 
 
-def _needy_lines(work: Work, item: Item, end: ItemEnded) -> list[str]:
+def _needy_lines(work: Work, item: Item, end: ItemEnded, name: NamePath) -> list[str]:
     """Why it needs somebody, every open question or finding, and the file to edit."""
     prefix = prefix_of(f"{work.workflow.label_prefix}{item.id}")
-    place = _file_to_edit(work, item)
+    place = _file_to_edit(work, item, name)
     if questions := _open_questions(item):
         heading = f"needs you: the issue leaves {counted(len(questions), 'question')} open. Answer in {place}:"
         return _listed(prefix, heading, questions)
@@ -138,7 +142,7 @@ def _listed(prefix: str, heading: str, entries: Sequence[str]) -> list[str]:
     return [f"{prefix} {heading}", *(f"{prefix}   - {one_line(entry)}" for entry in entries[:MOST_ENTRIES]), *more]
 
 
-def _file_to_edit(work: Work, item: Item) -> str:
+def _file_to_edit(work: Work, item: Item, name: NamePath) -> str:
     """The issue or brief that a document is written from; the design that code is written from.
 
     Of a workstream, whose text is in no file, the design too, as it stands: a person's approval lets it go on.
@@ -148,14 +152,14 @@ def _file_to_edit(work: Work, item: Item) -> str:
 
     document = _document_path(work, item.id)
     if document is not None and is_a_persons(document.read_text(encoding="utf-8", errors="replace")):
-        return shown(document)
+        return name(document)
     origin = str(item.input.get("origin") or item.input.get("lld_path") or "")
     if "://" in origin:
         return one_line(origin)
     if (work.project_dir / origin).is_file() or document is None:
-        return shown(work.project_dir / origin)
+        return name(work.project_dir / origin)
     approve = Hint.APPROVE.line(label=label_of(work.workflow.name, item.id))
-    return f"{shown(document)}, and approve it ({approve})"
+    return f"{name(document)}, and approve it ({approve})"
 
 
 def _open_findings(work: Work, item: Item) -> list[str]:

@@ -19,6 +19,7 @@ from agentos.engine.signals import signals_handled
 from agentos.environment import environment
 from agentos.errors import AgentosError, ExitCode, UsageError
 from agentos.hints import PREFIX_VARIABLE, Hint, Place, program
+from agentos.processes import host
 
 _MARK = ".agentos-demo"
 _RECORDED = ("--parallel", "3", "--drafter", "recorded", "--reviewer", "recorded")
@@ -89,7 +90,8 @@ def _show(command: Sequence[str], place: Place, environment: dict[str, str], *, 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     """The command's exit status. It hears every stop once, whether the terminal or another process sent it."""
     # In a group of its own the terminal's Ctrl+C comes only to us, and from here to the command.
-    process = subprocess.Popen(command, env=environment, process_group=0)
+    group = {host.TERMINAL_GROUP_VARIABLE: str(os.getpgrp())} if hasattr(os, "getpgrp") else {}
+    process = subprocess.Popen(command, env=environment | group, process_group=0)
 
     def suspend() -> None:
         process.send_signal(signal.SIGSTOP)

@@ -16,7 +16,7 @@ from agentos.hints import Hint
 from agentos.keys.credentials import load_credentials
 from agentos.providers.registry import default_models
 from agentos.setting_rules import rule_of
-from agentos.settings import FILE_NAME, Settings
+from agentos.settings import FILE_NAME, OWN_SECTION, Settings
 from agentos.sources import FolderSource, ItemKind, parse_source
 from agentos.text.words import counted, listed
 
@@ -33,6 +33,7 @@ SECTION_WORDS = {
     "review": "Where a person decides.",
     "implementation": "How designs are implemented and tested.",
     "workstreams": "Git worktrees in which items are implemented.",
+    "notify": "Whom to tell while nobody watches; only in your own agentos.toml, under ~/.agentos.",
 }
 SETTING_WORDS = {
     "sources.issues": 'a folder of Markdown files, or "github:owner/repo?label=ready"',
@@ -75,6 +76,9 @@ SETTING_WORDS = {
     "workstreams.setup_network": "yes: that command may use the network",
     "workstreams.link": "ignored files or folders a new worktree gets a link to",
     "workstreams.ports": "variables like WEB_PORT: each workstream gets a port of its own for each",
+    "notify.command": "a program and its arguments; gets what happened as JSON on standard input",
+    "notify.on": "what to tell: needs_review, failed, paused, done",
+    "notify.desktop": "true: by a notification of the desktop, too",
     "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
@@ -136,7 +140,7 @@ def settings_text(chosen: Mapping[str, Any]) -> str:
     """The file: what was chosen as it is, everything else as comments with its default."""
     parts = [_INTRODUCTION]
     for section in fields(Settings):
-        if section.name == "providers":
+        if section.name in ("providers", OWN_SECTION):
             continue
         lines = [f"# {SECTION_WORDS[section.name]}", f"[{section.name}]"]
         defaults = getattr(Settings(), section.name)

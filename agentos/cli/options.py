@@ -14,6 +14,7 @@ from agentos.errors import UsageError
 from agentos.hints import remember_project
 from agentos.paths import find_project_dir
 from agentos.processes import host
+from agentos.reporters.output_mode import OutputMode
 from agentos.setting_rules import choices_of, rule_of
 
 MACHINE_DECIDES = 1_000_000
@@ -183,9 +184,20 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         help="how worker processes are made; spawn is slower and works everywhere (default: forkserver on Linux)",
     )
     _add_call_limits(parser)
+    _add_output_mode(parser)
     parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
     # The line that resumes a run is made from its command's own options.
     parser.set_defaults(parser=parser)
+
+
+def _add_output_mode(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output-mode",
+        choices=[str(mode) for mode in OutputMode],
+        help="live: a block at the bottom of the terminal shows what each item does, and what ends goes by above it; "
+        "stream: every line as it is written; quiet: warnings, failures and the summary only (default: live on a "
+        "terminal when there are several items, else stream)",
+    )
 
 
 def _add_call_limits(parser: argparse.ArgumentParser) -> None:

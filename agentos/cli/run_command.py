@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +15,15 @@ from agentos.cli import dry_run
 from agentos.cli.options import capped
 from agentos.cli.preflight import Preflight, look_ahead
 from agentos.cli.resume import resume_template
-from agentos.cli.texts import say
+from agentos.cli.texts import say, shown
 from agentos.engine.plan import Item, Plan, make_plan
 from agentos.environment import environment
 from agentos.errors import ExitCode, NoUsableKeyError, UsageError
-from agentos.events import Listener
+from agentos.events import ItemEnded, Listener
 from agentos.providers.registry import providers
+from agentos.reporters.output_mode import OutputMode
 from agentos.settings import Settings
+from agentos.text.terminal_kind import terminal_kind
 from agentos.text.words import counted, one_line
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow
@@ -131,7 +134,7 @@ def run(work: Work, listener: Listener | None = None) -> int:
     if work.arguments.dry_run:
         return preview(work)
     work.check()
-    from agentos.cli.closing import Endings, closing_lines  # noqa: PLC0415  A dry run needs none of it.
+    from agentos.cli.closing import Endings  # noqa: PLC0415  A dry run needs none of it.
 
     endings = Endings(listener)
     exit_code = launch(work, endings) if work.plan.items else say_nothing_to_do(work)
@@ -141,8 +144,22 @@ def run(work: Work, listener: Listener | None = None) -> int:
         work.close()
         # Where standard output carries results or events, it carries nothing else.
         is_data = work.arguments.json or getattr(work.arguments, "output", None) == "-"
-        say(*closing_lines(work, endings.by_item), to_stderr=is_data)
+        say(*_painted(work, endings.by_item, 2 if is_data else 1), to_stderr=is_data)
     return exit_code
+
+
+def _painted(work: Work, endings: Mapping[str, ItemEnded], descriptor: int) -> list[str]:
+    """The closing lines as the stream shows them."""
+    from agentos.cli.closing import closing_lines  # noqa: PLC0415  A dry run needs none of it.
+    from agentos.reporters.painting import Painter, hyperlink  # noqa: PLC0415
+
+    kind = terminal_kind(environment(), is_tty=os.isatty(descriptor))
+
+    def linked(path: Path) -> str:
+        return hyperlink(shown(path), path)
+
+    lines = closing_lines(work, endings, linked if kind.links else shown)
+    return Painter(colour=kind.colour, many_colours=kind.many_colours).lines(lines)
 
 
 def preview(work: Work) -> int:
@@ -203,6 +220,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         warnings=[*work.all_warnings, *_misspellings(ahead.found.models)],
         notices=[*work.notices, *_skipped_lines(work)],
         is_json=arguments.json,
+        output_mode=OutputMode(arguments.output_mode) if arguments.output_mode else None,
         batch=work.batch,
     )
     return work.start(work.adjust(request), listener)

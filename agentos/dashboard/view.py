@@ -13,11 +13,15 @@ from enum import StrEnum
 
 from agentos.events import (
     BudgetNoticed,
+    CallFinished,
+    CallStarted,
     ControlTaken,
     ItemEnded,
     ItemNoticed,
     ItemRetried,
     ItemStarted,
+    ItemWaited,
+    ItemWaiting,
     NodeFinished,
     NodeStarted,
     ParallelismChanged,
@@ -47,12 +51,14 @@ class RunState(StrEnum):
 
 @dataclass(slots=True)
 class Span:
-    """A node at work, in seconds since the run's start."""
+    """An item at work on a node, or waiting, in seconds since the run's start."""
 
     node: str
     start: float
     end: float | None = None
-    """None as long as it runs, or when nobody could say how it ended."""
+    """None as long as it lasts, or when nobody could say how it ended."""
+    kind: str = "node"
+    """`node`, or the cause of a wait: `busy`, `limited`, `budget`, `paused`."""
 
 
 @dataclass(slots=True)
@@ -74,12 +80,21 @@ class ItemView:
     output_tokens: int = 0
     cost_usd: float = 0.0
     spans: list[Span] = field(default_factory=list)
+    """Nodes at work."""
+    waits: list[Span] = field(default_factory=list)
+    calling_since: list[float] = field(default_factory=list)
+    """When each of its calls began that is under way."""
     notices: list[str] = field(default_factory=list)
 
     @property
     def node(self) -> str:
         """What it does now; empty when it does nothing."""
         return self.spans[-1].node if self.outcome is None and self.spans and self.spans[-1].end is None else ""
+
+    @property
+    def waits_for(self) -> Span | None:
+        """What holds it up now."""
+        return self.waits[-1] if self.outcome is None and self.waits and self.waits[-1].end is None else None
 
     @property
     def needs_person(self) -> bool:
@@ -239,18 +254,33 @@ class RunFold:
             case NodeStarted(node=node):
                 item.spans.append(Span(node, at))
             case NodeFinished(node=node):
-                self._close(item, at, node)
+                self._close(item.spans, at, node)
+            case CallStarted():
+                item.calling_since.append(at)
+            case CallFinished():
+                _call(item, event)
+            case ItemWaiting(cause=cause, seconds=seconds):
+                self._close(item.waits, at)
+                item.waits.append(Span(item.node, max(0.0, at - seconds), kind=cause))
+            case ItemWaited():
+                self._close(item.waits, at)
             case ItemRetried(reason=reason):
-                self._close(item, at)
+                self._leave(item, at)
                 item.notices.append(f"attempt {event.attempt}: {reason}")
             case ItemNoticed(text=text):
                 item.notices.append(text)
             case ItemEnded():
-                self._close(item, at)
+                self._leave(item, at)
                 _end(item, event)
 
-    def _close(self, item: ItemView, at: float, node: str = "") -> None:
-        for span in item.spans:
+    def _leave(self, item: ItemView, at: float) -> None:
+        """Its attempt is over."""
+        self._close(item.spans, at)
+        self._close(item.waits, at)
+        item.calling_since.clear()
+
+    def _close(self, spans: list[Span], at: float, node: str = "") -> None:
+        for span in spans:
             if span.end is None and node in ("", span.node):
                 span.end = at
 
@@ -278,9 +308,19 @@ class RunFold:
         return 0.0 if self._began is None else max(0.0, (moment - self._began).total_seconds())
 
 
+def _call(item: ItemView, event: CallFinished) -> None:
+    if item.calling_since:
+        item.calling_since.pop(0)
+    item.input_tokens += event.input_tokens
+    item.output_tokens += event.output_tokens
+    item.cost_usd += event.cost_usd
+
+
 def _end(item: ItemView, event: ItemEnded) -> None:
     item.outcome, item.reason, item.seconds = event.outcome, event.reason, event.seconds
     item.error_type, item.traceback = event.error_type, event.traceback
     item.attempts = event.attempts
-    item.input_tokens, item.output_tokens = event.input_tokens, event.output_tokens
-    item.cost_usd = event.cost_usd
+    # Calls tell of all attempts, the end of the last one; earlier versions have no calls on record.
+    item.input_tokens = max(item.input_tokens, event.input_tokens)
+    item.output_tokens = max(item.output_tokens, event.output_tokens)
+    item.cost_usd = max(item.cost_usd, event.cost_usd)

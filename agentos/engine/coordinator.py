@@ -168,6 +168,10 @@ class Coordinator:
         """What the item does now; empty when it has not begun."""
         return self._running[item_id].node if item_id in self._running else ""
 
+    def warn(self, text: str) -> None:
+        """Tell of something that went wrong beside the run. Safe from any thread."""
+        self._loop.post(lambda: self._emit(Warned(text=text)))
+
     def send(self, item_id: str, message: DownMessage) -> None:
         self._backend.send(item_id, message)
 

@@ -5,9 +5,31 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from agentos.engine.backends.protocol import Backend
 from agentos.engine.loop import Loop
+
+
+class Display(Protocol):
+    """What is drawn on a terminal that others may write to while we are suspended."""
+
+    def put_aside(self) -> AbstractContextManager[None]:
+        """Around a suspension that we know of."""
+        ...
+
+    def come_back(self) -> None:
+        """After one that came without a word."""
+        ...
+
+
+class _NoDisplay:
+    def put_aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def come_back(self) -> None:
+        """There is nothing to draw."""
 
 
 class Standstill:
@@ -18,6 +40,8 @@ class Standstill:
         self._backend = backend
         self._stood_still = stood_still
         self._unread_since: float | None = None
+        self._is_suspended = False
+        self.display: Display = _NoDisplay()
 
     @property
     def is_unread(self) -> bool:
@@ -47,15 +71,20 @@ class Standstill:
         """Somebody suspended us alone: workers that waited for a word from us were not to blame."""
         since = self._loop.waits_since
         self._loop.post(lambda: self._stood_still(since))
+        if not self._is_suspended:
+            self._loop.post(lambda: self.display.come_back())
 
     def _suspend(self) -> None:
         """The workers, which no terminal reaches, are suspended with us."""
         began = self._loop.now()
         self._backend.suspend_all()
-        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        try:
-            os.kill(os.getpid(), signal.SIGTSTP)  # Returns when we are continued.
-        finally:
-            signal.signal(signal.SIGTSTP, handler)
+        with self.display.put_aside():
+            handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            self._is_suspended = True
+            try:
+                os.kill(os.getpid(), signal.SIGTSTP)  # Returns when we are continued.
+            finally:
+                self._is_suspended = False
+                signal.signal(signal.SIGTSTP, handler)
         self._backend.continue_all()
         self._stood_still(began)

@@ -40,6 +40,11 @@ class StreamSink:
     def is_full(self) -> bool:
         return self._size > HIGH_WATER_BYTES and not self.is_closed
 
+    @property
+    def is_behind(self) -> bool:
+        """The reader has not taken everything yet."""
+        return bool(self._chunks)
+
     def write(self, data: bytes, /) -> None:
         if self.is_closed or not data:
             return

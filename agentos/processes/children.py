@@ -98,11 +98,13 @@ def run_child(
     stdin: bytes = b"",
     limit_bytes: int = 1_000_000,
     merge_stderr: bool = False,
+    cancel_descriptor: int | None = None,
 ) -> ChildResult:
     """Run `argv` in its own process group and return when it has ended, at the latest after the time limit.
 
     Whatever way this returns or raises, the group is gone. The child dies with this process too where the machine
-    has `setpriv`. A program that cannot be started is an OSError, or exit code 127 out of `setpriv`.
+    has `setpriv`. As soon as `cancel_descriptor` can be read, its time is up. A program that cannot be started is an
+    OSError, or exit code 127 out of `setpriv`.
     """
     started = time.monotonic()
     process = subprocess.Popen(
@@ -115,7 +117,7 @@ def run_child(
         process_group=0,
         bufsize=0,
     )
-    with _Conversation(process, stdin, limit_bytes) as conversation:
+    with _Conversation(process, stdin, limit_bytes, cancel_descriptor) as conversation:
         try:
             ended_by_itself = conversation.follow(started + timeout_seconds)
         finally:
@@ -152,7 +154,11 @@ def dying_with_parent(argv: Sequence[str]) -> list[str]:
 class _Conversation:
     """Feeds a child its input and keeps what it says, until it ends or a deadline passes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit_bytes: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], stdin: bytes, limit_bytes: int, cancel_descriptor: int | None
+    ) -> None:
+        self._cancel_descriptor = cancel_descriptor
+        self._is_cancelled = False
         self.stdout = HeadTail(limit_bytes)
         self.stderr = HeadTail(limit_bytes)
         self._process = process
@@ -169,8 +175,9 @@ class _Conversation:
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
                 self._selector.register(stream, events)
-        if self._pidfd is not None:
-            self._selector.register(self._pidfd, selectors.EVENT_READ)
+        for descriptor in (self._pidfd, self._cancel_descriptor):
+            if descriptor is not None:
+                self._selector.register(descriptor, selectors.EVENT_READ)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -186,10 +193,15 @@ class _Conversation:
         """Talk until the child has ended (true) or the deadline has passed (false)."""
         while True:
             remaining = deadline - time.monotonic()
-            if remaining <= 0:
+            if remaining <= 0 or self._has_been_cancelled():
                 return False
             if self._talk(remaining):
                 return True
+
+    def _has_been_cancelled(self) -> bool:
+        """True once: the child still gets its time to clean up."""
+        is_cancelled, self._is_cancelled = self._is_cancelled, False
+        return is_cancelled
 
     def drain(self, seconds: float) -> None:
         """Keep what is still in the pipes."""
@@ -208,6 +220,9 @@ class _Conversation:
         for key, _ in self._selector.select(wait):
             if key.fileobj == self._pidfd:
                 has_ended = True
+                self._selector.unregister(key.fileobj)
+            elif key.fileobj == self._cancel_descriptor:
+                self._is_cancelled = True
                 self._selector.unregister(key.fileobj)
             elif key.fileobj is self._process.stdin:
                 self._send(self._process.stdin)

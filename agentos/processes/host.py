@@ -42,6 +42,18 @@ def flush_output() -> None:
         _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
 
 
+TERMINAL_GROUP_VARIABLE = "AGENTOS_TERMINAL_GROUP"
+"""The process group of the command that somebody typed, when it runs another in a group of its own."""
+
+
+def is_in_foreground(terminal: int, typed_group: str = "") -> bool:
+    """Whether what we write to this terminal is in nobody's way: no shell has put us into the background."""
+    try:
+        return str(os.tcgetpgrp(terminal)) in (str(os.getpgrp()), typed_group)
+    except (OSError, AttributeError):
+        return True
+
+
 def adopt_orphans(enabled: bool = True) -> bool:
     """Orphans among our descendants become our children. Says what it was before."""
     if not IS_LINUX:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agentos.events import Event, ItemEnded, OutputProduced, RunEnded, RunStarted, Stamped, StopRequested
+from agentos.events import (
+    CustomWritten,
+    Event,
+    ItemEnded,
+    ItemRetried,
+    OutputProduced,
+    RunEnded,
+    RunStarted,
+    Stamped,
+    StopRequested,
+)
+from agentos.reporters.bottom import CLOCK_SECONDS, REDRAW_SECONDS, Bottom, StatusLine
+from agentos.reporters.output_mode import OutputMode, is_told
+from agentos.reporters.painting import Painter
 from agentos.reporters.progress import Progress
 from agentos.reporters.sink import Sink
-from agentos.reporters.summary import Summary, summary_lines
-from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, dry_run_lines, labels_with, lines
+from agentos.reporters.summary import Summary, shown_counts, summary_lines
+from agentos.reporters.wording import COORDINATOR, LabelOf, dry_run_lines, labels_with, lines
 from agentos.text.output_prefixer import prefix_block, prefix_of
+from agentos.text.tail import Tail
 from agentos.text.terminal import clean_block
+from agentos.text.terminal_kind import wants_colour
 from agentos.text.thread_output import unprefixed_stdout
 
 __all__ = ["ConsoleReporter", "PrintingListener", "Sink", "dry_run_lines", "lines", "wants_colour"]
 
-REDRAW_SECONDS = 0.1
-CLOCK_SECONDS = 1.0
 MOST_PROGRESS_LINES = 100
 _UNLIMITED = 1_000_000
-_DIM, _RED, _RESET = "\x1b[2m", "\x1b[31m", "\x1b[0m"
-
-
-def wants_colour(environ: Mapping[str, str], *, is_terminal: bool) -> bool:
-    """Colour only on a terminal that has it, and never against NO_COLOR (any value that is not empty)."""
-    return is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 class PrintingListener:
@@ -55,7 +62,7 @@ class ConsoleReporter:
 
     On a terminal the progress stays at the bottom: call `tick` when `next_tick` says so. In a pipe it is a plain line
     each time an item ends. `clock` and `tick` share one monotonic time base; `columns` is asked at every drawing.
-    With `run_dir` the summary names the logs.
+    With `run_dir` the summary names the logs. `bottom` is what is drawn in place of a line of status.
     """
 
     def __init__(
@@ -64,21 +71,29 @@ class ConsoleReporter:
         *,
         is_terminal: bool,
         columns: Callable[[], int],
-        colour: bool,
+        colour: bool = False,
         clock: Callable[[], float] = time.monotonic,
         run_dir: Path | None = None,
+        mode: OutputMode = OutputMode.STREAM,
+        painter: Painter | None = None,
+        progress: Progress | None = None,
+        bottom: Bottom | None = None,
     ) -> None:
         self._sink = sink
         self._colour = colour
         self._clock = clock
         self._run_dir = run_dir
+        self._mode = mode
+        self._painter = painter or Painter(colour=colour, run_dir=run_dir)
         self._label_of: LabelOf = str
-        self._progress = Progress()
+        self._progress = progress or Progress()
         self._summary = Summary()
         self._is_stopping = False
         self._shown_ended = 0
         self._shown_percent = 0
-        self._bottom = _BottomLine(columns) if is_terminal else None
+        self._tails: defaultdict[str, Tail] = defaultdict(Tail)
+        is_drawn = is_terminal and mode is not OutputMode.QUIET
+        self._bottom = (bottom or StatusLine(self._status, columns)) if is_drawn else None
 
     def handle(self, stamped: Stamped) -> None:
         event, now = stamped.event, self._clock()
@@ -94,7 +109,7 @@ class ConsoleReporter:
             return
         self._bottom.is_stale |= is_news
         if now >= self._bottom.drawn_at + REDRAW_SECONDS and (data or self._bottom.is_stale):
-            self._write(self._bottom.redrawn(self._status, now, above=data))
+            self._write(self._bottom.redrawn(now, above=data))
         elif data:
             self._write(self._bottom.repeated(above=data))
 
@@ -102,7 +117,7 @@ class ConsoleReporter:
         """Redraw the progress if its time has come."""
         due = self.next_tick()
         if self._bottom and due is not None and now >= due:
-            self._write(self._bottom.redrawn(self._status, now))
+            self._write(self._bottom.redrawn(now))
 
     def next_tick(self) -> float | None:
         """When `tick` has something to do; None when only an event can change what is shown."""
@@ -111,13 +126,30 @@ class ConsoleReporter:
             return None
         if bottom.is_stale:
             return bottom.drawn_at + REDRAW_SECONDS
-        return bottom.drawn_at + CLOCK_SECONDS if self._progress.has_estimate else None
+        return bottom.drawn_at + CLOCK_SECONDS if self._moves_by_itself else None
+
+    def step_aside(self) -> None:
+        """Leave the terminal to others for a while: nothing of ours stays at its bottom."""
+        if self._bottom:
+            self._write(self._bottom.erased())
+            self._bottom.forget()
+
+    def come_back(self) -> None:
+        """Others have written to the terminal: the progress is drawn below that, with the next tick."""
+        if self._bottom:
+            self._bottom.forget()
 
     def close(self) -> None:
         """Leave the terminal without a progress line, also when the run never came to its end."""
         if self._bottom:
             self._write(self._bottom.erased())
             self._bottom = None
+
+    @property
+    def _moves_by_itself(self) -> bool:
+        """Whether the clock alone changes what is shown."""
+        is_running = self._mode is OutputMode.LIVE and self._progress.running > 0
+        return is_running or self._progress.has_estimate
 
     def _write(self, data: bytes) -> None:
         if data:
@@ -127,6 +159,9 @@ class ConsoleReporter:
         return self._progress.status_line(now, columns, self._label_of)
 
     def _bytes_of(self, event: Event) -> bytes:
+        last_lines = self._last_lines(event)
+        if not is_told(self._mode, event):
+            return b""
         match event:
             case OutputProduced(item_id=item_id, block=block):
                 return self._output(item_id, block)
@@ -135,16 +170,40 @@ class ConsoleReporter:
             case StopRequested():
                 self._is_stopping = True
             case RunEnded():
-                last = [f"{COORDINATOR} {self._progress.line()}"] if self._bottom and self._progress.total else []
-                return self._encoded([*last, *summary_lines(self._summary.result(), self._run_dir)])
-            case ItemEnded() if self._bottom is None:
-                return self._encoded([*lines(event, self._label_of), *self._progress_lines()])
-        return self._encoded(lines(event, self._label_of))
+                return self._end()
+            case ItemEnded() if self._bottom is None and self._mode is not OutputMode.QUIET:
+                return self._encoded([*self._worded(event), *self._progress_lines()])
+        return last_lines + self._encoded(self._worded(event))
+
+    def _last_lines(self, event: Event) -> bytes:
+        """In live mode, what an item wrote last before it failed; until then it is only kept."""
+        if self._mode is not OutputMode.LIVE:
+            return b""
+        match event:
+            case OutputProduced(item_id=item_id, block=block):
+                self._tails[item_id].add(block)
+            case CustomWritten(item_id=item_id):
+                words = "".join(f"{line.partition('] ')[2]}\n" for line in lines(event))
+                self._tails[item_id].add(words.encode(errors="replace"))
+            case ItemEnded(item_id=item_id) | ItemRetried(item_id=item_id):
+                tail = self._tails.pop(item_id, Tail())
+                is_failure = isinstance(event, ItemRetried) or event.outcome.is_failure
+                return self._output(item_id, tail.block()) if is_failure else b""
+        return b""
+
+    def _end(self) -> bytes:
+        last = [f"{COORDINATOR} {self._progress.line()}"] if self._bottom and self._progress.total else []
+        result = self._summary.result()
+        told = self._painter.summary_lines(summary_lines(result, self._run_dir), shown_counts(result))
+        return self._encoded([*self._painter.lines(last), *told])
+
+    def _worded(self, event: Event) -> list[str]:
+        return self._painter.event_lines(event, lines(event, self._label_of))
 
     def _output(self, item_id: str, block: bytes) -> bytes:
         if not self._colour and b"\x1b" in block:
             block = clean_block(block, keep_colour=False)
-        return prefix_block(self._painted_label(prefix_of(self._label_of(item_id))).encode(), block)
+        return prefix_block(self._painter.prefix(prefix_of(self._label_of(item_id))).encode(), block)
 
     def _progress_lines(self) -> list[str]:
         """In a pipe: one line per ended item, or one per percent when there are many."""
@@ -159,49 +218,4 @@ class ConsoleReporter:
         return [f"{COORDINATOR} {progress.status_line(self._clock(), _UNLIMITED, self._label_of)}"]
 
     def _encoded(self, texts: list[str]) -> bytes:
-        shown = [self._painted(text) for text in texts] if self._colour else texts
-        return "".join(f"{text}\n" for text in shown).encode(errors="replace")
-
-    def _painted(self, line: str) -> str:
-        label, bracket, text = line.partition("] ")
-        shown = f"{_RED}{text}{_RESET}" if isinstance(line, Alarm) else text
-        return f"{self._painted_label(label + bracket.rstrip())} {shown}"
-
-    def _painted_label(self, label: str) -> str:
-        return f"{_DIM}{label}{_RESET}" if self._colour else label
-
-
-class _BottomLine:
-    """The last line of the terminal, which is taken away and drawn again as lines go by above it."""
-
-    def __init__(self, columns: Callable[[], int]) -> None:
-        self._columns = columns
-        self._text = ""
-        self.is_stale = False
-        self.drawn_at = -math.inf
-
-    def redrawn(self, status: Callable[[int, float], str], now: float, above: bytes = b"") -> bytes:
-        """The bytes that put `above` over a fresh status. Nothing when nothing would change."""
-        # The last column stays free: terminals differ in what a full line does to the cursor.
-        text = status(self._width() - 1, now)
-        self.is_stale, self.drawn_at = False, now
-        if text == self._text and not above:
-            return b""
-        erased = self.erased()
-        self._text = text
-        return erased + above + text.encode(errors="replace")
-
-    def repeated(self, above: bytes) -> bytes:
-        """The bytes that put `above` over the status as it was drawn last."""
-        return self.erased() + above + self._text.encode(errors="replace")
-
-    def erased(self) -> bytes:
-        """The bytes that take the status away and leave the cursor where it began."""
-        if not self._text:
-            return b""
-        # In a window made narrower since, the line has become several.
-        rows_up = (len(self._text) - 1) // self._width()
-        return (f"\x1b[{rows_up}A" if rows_up else "").encode() + b"\r\x1b[J"
-
-    def _width(self) -> int:
-        return max(2, self._columns() or 80)
+        return "".join(f"{text}\n" for text in texts).encode(errors="replace")

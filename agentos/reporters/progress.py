@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentos.events import (
@@ -151,6 +151,10 @@ class Progress:
         return len(self._ends)
 
     @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
     def percent(self) -> int:
         return self.ended * 100 // self.total if self.total else 100
 
@@ -167,6 +171,17 @@ class Progress:
     def status_line(self, now: float, columns: int, label_of: LabelOf) -> str:
         """The line with all that fits into the columns: words go first, the numbers last."""
         return next((line for line in self._candidates(now, label_of) if len(line) <= columns), "")
+
+    def bar_line(self, now: float, columns: int, extras: Sequence[str] = ()) -> str:
+        """The line below running items that are told of elsewhere: the extras go first when there is no room."""
+        short = f"{bar(self.ended, self.total)} {self.ended}/{self.total}"
+        outlook = self._outlook(now)
+        shown = [[self.line(), outlook, *extras[:number]] for number in range(len(extras), -1, -1)]
+        for parts in (*shown, [short, outlook], [short], [f"{self.ended}/{self.total}"], [f"{self.percent}%"]):
+            line = " · ".join(filter(None, parts))
+            if len(line) <= columns:
+                return line
+        return ""
 
     def _candidates(self, now: float, label_of: LabelOf) -> Iterator[str]:
         outlook = self._outlook(now)

@@ -12,7 +12,7 @@ from agentos.errors import ExitCode
 from agentos.events import BudgetNoticed, ItemEnded, PreflightDone, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
 from agentos.hints import Hint, from_here
-from agentos.outcomes import AS_ASKED, AWAITING_REVIEW, FAILED, PAUSED, Cause
+from agentos.outcomes import AS_ASKED, AWAITING_REVIEW, FAILED, PAUSED, Cause, Outcome
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
 from agentos.reporters.logs import log_name
@@ -156,11 +156,15 @@ def _seconds_between(start: str, end: str) -> float:
         return 0.0
 
 
+def shown_counts(summary: RunSummary) -> Counter[Outcome]:
+    """How many items ended how, those that are left too."""
+    return Counter(summary.counts) + Counter(item.outcome for item in summary.items if item.outcome.is_left)
+
+
 def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]:
     """What people read at the end: counts, failures, time, tokens, what is left, how to resume, the logs."""
     label_of = labels_with(summary.label_prefix)
     failed = [item for item in summary.items if item.outcome == FAILED]
-    counts = Counter(summary.counts) + Counter(item.outcome for item in summary.items if item.outcome.is_left)
     run_texts = [
         *_time_texts(summary),
         *_usage_texts(summary),
@@ -171,7 +175,7 @@ def summary_lines(summary: RunSummary, run_dir: Path | None = None) -> list[str]
         *([f"Logs: {run_dir}"] if run_dir else []),
     ]
     return [
-        f"{COORDINATOR} {counts_in_words(counts, [label_of(item.id) for item in failed])}",
+        f"{COORDINATOR} {counts_in_words(shown_counts(summary), [label_of(item.id) for item in failed])}",
         *(line for item in failed for line in _failure_lines(item, label_of(item.id), run_dir)),
         *(f"{COORDINATOR} {text}" for text in run_texts),
     ]

@@ -21,7 +21,17 @@ def window_columns() -> int:
 
 def columns_of(descriptor: int) -> int:
     """The width of the window behind this descriptor now."""
+    return _size_of(descriptor).columns
+
+
+def window_of(descriptor: int) -> tuple[int, int]:
+    """Columns and rows of the window behind this descriptor now. One that does not know counts as 80 by 24."""
+    columns, rows = _size_of(descriptor)
+    return max(2, columns or 80), rows or 24
+
+
+def _size_of(descriptor: int) -> os.terminal_size:
     try:
-        return os.get_terminal_size(descriptor).columns
+        return os.get_terminal_size(descriptor)
     except OSError:
-        return shutil.get_terminal_size().columns
+        return shutil.get_terminal_size()

@@ -68,3 +68,10 @@ def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Names in a row, the rest as a number when there are many."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def stopwatch(seconds: float) -> str:
+    """How long something has been going on: `0:07`, `2:31`, `1:02:05`."""
+    minutes, rest = divmod(int(max(0.0, seconds)) if math.isfinite(seconds) else 0, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

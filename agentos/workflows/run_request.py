@@ -55,6 +55,7 @@ def request_for(
         preload_providers=called,
         needed_models=needed,
         credentials=credentials,
+        stages=workflow.nodes,
     )
 
 

@@ -15,14 +15,16 @@ from typing import Self
 
 from harness import AGENTOS, DEADLINE_SECONDS, Sandbox, eventually
 
-_SEQUENCE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
+_SEQUENCE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])")
+_UNSEEN = re.compile(r"\x1b\[\?2026[hl]|\x1b\[2[23];2t|\x1b\]2;[^\x07\x1b]*\x07|\x1b\]8;;[^\x07\x1b]*\x1b\\\\")
+"""The bounds of a frame, the window's title, the ends of links."""
 
 
 class Screen:
     """What a window of some width shows after these bytes: rows of text, the last one where the cursor is.
 
-    Knows what the command may send: text, newline, carriage return, cursor up, erase below, colour. Anything else
-    fails the test. A line that is too long wraps, as it would.
+    Knows what the command may send: text, newline, carriage return, cursor up, erase below, colour, and what a window
+    does not show. Anything else fails the test. A line that is too long wraps, as it would.
     """
 
     def __init__(self, columns: int) -> None:
@@ -35,8 +37,10 @@ class Screen:
         position = 0
         while position < len(text):
             sequence = _SEQUENCE.match(text, position)
-            if sequence:
-                self._control(int(sequence[1] or 0), sequence[2])
+            if unseen := _UNSEEN.match(text, position):
+                position = unseen.end()
+            elif sequence:
+                self._control(int(sequence[1].partition(";")[0] or 0), sequence[2])
                 position = sequence.end()
             else:
                 self._put(text[position])
@@ -79,17 +83,23 @@ class Terminal:
     """As a context manager: starts the command in a session of its own that the terminal controls, and ends it."""
 
     def __init__(
-        self, sandbox: Sandbox, *arguments: str, columns: int = 100, rows: int = 30, env: dict[str, str] | None = None
+        self,
+        sandbox: Sandbox,
+        *arguments: str,
+        columns: int = 100,
+        rows: int = 30,
+        env: dict[str, str] | None = None,
+        program: str = str(AGENTOS),
     ) -> None:
         self._master, slave = pty.openpty()
         self._drawn = bytearray()
         self._is_hung_up = False
         self.resize(columns, rows)
         environment = {**sandbox.environment, "TERM": "xterm-256color", **(env or {})}
-        for name in ("COLUMNS", "LINES", *(() if env and "NO_COLOR" in env else ("NO_COLOR",))):
+        for name in ("COLUMNS", "LINES", *({"NO_COLOR", "CI"} - set(env or {}))):
             environment.pop(name, None)
         self.process = subprocess.Popen(
-            [str(AGENTOS), *arguments],
+            [program, *arguments],
             cwd=sandbox.project,
             env=environment,
             stdin=slave,

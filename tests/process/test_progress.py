@@ -9,6 +9,7 @@ from harness import Finished, Sandbox, eventually
 from providers import PoolKey, provider
 from terminal import Terminal
 
+_STREAM = ("--output-mode", "stream")
 _STATUS = re.compile(r"\[=*>? *\] \d+/\d+")
 
 
@@ -44,7 +45,7 @@ def test_a_pipe_gets_a_plain_line_each_time_an_item_ends(sandbox: Sandbox) -> No
 
 def test_a_terminal_shows_the_run_in_its_last_line_while_output_goes_by_above(sandbox: Sandbox) -> None:
     _write_waiting(sandbox, 4)
-    with Terminal(sandbox, *sandbox.arguments("--parallel", "2"), columns=100) as terminal:
+    with Terminal(sandbox, *sandbox.arguments("--parallel", "2", *_STREAM), columns=100) as terminal:
         terminal.wait_for("0/4 workflows complete · 2 running: item-0 item-1")
         eventually(lambda: terminal.text().count(">>> Executing: n2") == 2, "both at n2")
         rows = terminal.screen(100).rows
@@ -63,7 +64,7 @@ def test_a_terminal_shows_the_run_in_its_last_line_while_output_goes_by_above(sa
 
 def test_a_narrow_window_keeps_the_status_on_one_row(sandbox: Sandbox) -> None:
     _write_waiting(sandbox, 4)
-    with Terminal(sandbox, *sandbox.arguments("--parallel", "2"), columns=30) as terminal:
+    with Terminal(sandbox, *sandbox.arguments("--parallel", "2", *_STREAM), columns=30) as terminal:
         eventually(lambda: terminal.text().count(">>> Executing: n2") == 2, "both at n2")
         _release(sandbox, 0, 1)
         terminal.wait_for("2/4")
@@ -80,7 +81,7 @@ def test_a_narrow_window_keeps_the_status_on_one_row(sandbox: Sandbox) -> None:
 
 def test_a_window_made_narrower_leaves_no_piece_of_the_status_behind(sandbox: Sandbox) -> None:
     _write_waiting(sandbox, 2)
-    with Terminal(sandbox, *sandbox.arguments("--parallel", "2"), columns=100) as terminal:
+    with Terminal(sandbox, *sandbox.arguments("--parallel", "2", *_STREAM), columns=100) as terminal:
         terminal.wait_for("0/2 workflows complete · 2 running: item-0 item-1")
         terminal.resize(40, 30)
         drawn_wide = len(terminal.drawn())

@@ -14,7 +14,7 @@ import pytest
 
 from agentos.documents.issue import parse_issue
 from agentos.documents.lld import Lld, parse_lld
-from tools.record_demo import NODES
+from fakes.demo_answers import NODES
 
 DEMO_DIR = Path(str(resources.files("agentos.demo")))
 ISSUES = {int(path.name[:2]): path for path in (DEMO_DIR / "sample/docs/issues").glob("*.md")}

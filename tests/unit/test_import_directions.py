@@ -117,6 +117,7 @@ ROOMS = (
     "reporters",
     "dashboard",
     "run_output",
+    "run_notify",
     "run_gateway",
     "launch",
     "git",

@@ -16,7 +16,7 @@ from agentos.engine.limits import MAX_PARALLELISM
 from agentos.errors import UsageError
 from agentos.providers.registry import providers
 from agentos.setting_rules import rule_of
-from agentos.settings import Settings, load_settings, setting_names, value_of, variable_of
+from agentos.settings import OWN_SECTION, Settings, load_settings, setting_names, value_of, variable_of
 
 NAMES = setting_names()
 OUTSIDE = ["../out", "docs/../../out", "/tmp/out", "~/out", ".."]
@@ -45,6 +45,9 @@ REFUSED: dict[str, list[Any]] = {
     "prices.models": [["google:x"], ["google:x two/12"], ["google:x -1/2"]],
     "prices.unpriced": ["2", "2/", "free", "-1/2", "nan/1"],
     "review.gate": ["sometimes", ""],
+    "notify.command": [["a\0b"], [""]],
+    "notify.on": [["sometimes"], ["Failed"]],
+    "notify.desktop": ["perhaps"],
     "implementation.test": ["a\0b"],
     "implementation.python": ["two\nlines"],
     "implementation.junit": OUTSIDE,
@@ -103,14 +106,21 @@ def test_every_setting_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("setting", NAMES)
-def test_what_is_out_of_range_is_refused_with_its_place_and_what_is_allowed(setting: str, tmp_path: Path) -> None:
+def test_what_is_out_of_range_is_refused_with_its_place_and_what_is_allowed(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    is_own = setting.startswith(OWN_SECTION)
+    path = (tmp_path / "home" if is_own else tmp_path) / "agentos.toml"
+    shown = re.escape(str(path)) if is_own else "agentos.toml"
     name = setting.rpartition(".")[2]
     for value in REFUSED[setting]:
-        (tmp_path / "agentos.toml").write_text(toml_of(setting, value))
+        path.write_text(toml_of(setting, value))
         words = refused(tmp_path, {})
-        assert re.match(rf"(each entry of )?agentos.toml, line 4: {setting}( must be .*, got |: )", words), words
+        assert re.match(rf"(each entry of )?{shown}, line 4: {setting}( must be .*, got |: )", words), words
         assert name in words
-    (tmp_path / "agentos.toml").unlink()
+    path.unlink()
     for value in REFUSED[setting]:
         text = ",".join(value) if isinstance(value, list) else str(value)
         if text:

@@ -10,7 +10,7 @@ import pytest
 
 from agentos.cli.init import SETTING_WORDS, settings_text
 from agentos.errors import UsageError
-from agentos.settings import Settings, freeze, load_settings, thaw
+from agentos.settings import OWN_SECTION, Notify, Settings, freeze, load_settings, load_with_sources, thaw
 
 
 def write(project_dir: Path, text: str) -> Path:
@@ -113,7 +113,7 @@ def test_the_file_that_init_writes_says_what_holds_without_it(tmp_path: Path) ->
     assert load_settings(write(tmp_path, uncommented), {}) == Settings()
     values = tomllib.loads(uncommented)
     names = {f"{section}.{name}" for section, entries in values.items() for name in entries}
-    assert names == set(SETTING_WORDS)
+    assert names == {name for name in SETTING_WORDS if not name.startswith(f"{OWN_SECTION}.")}
 
 
 def test_what_was_chosen_stands_in_the_file_as_it_is(tmp_path: Path) -> None:
@@ -131,3 +131,55 @@ def test_settings_thaw_as_they_were_frozen(tmp_path: Path) -> None:
     write(tmp_path, '[workstreams]\nports = ["PORT"]\n[providers.google]\nbase_url = "http://127.0.0.1:1"\n')
     settings = load_settings(tmp_path, {"AGENTOS_MAX_ROUNDS": "7"}, {"models.coder": "offline"})
     assert thaw(freeze(settings)) == settings
+
+
+class TestOwnFile:
+    """`[notify]` names a command: only the user can."""
+
+    @pytest.fixture
+    def own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+        (tmp_path / "home").mkdir()
+        return tmp_path / "home" / "agentos.toml"
+
+    def test_the_users_own_file_says_whom_to_tell(self, own: Path, tmp_path: Path) -> None:
+        own.write_text('[notify]\ncommand = ["tell", "a b"]\non = ["failed"]\ndesktop = true\n')
+        loaded = load_with_sources(tmp_path, {}, {})
+        assert loaded.settings.notify == Notify(command=("tell", "a b"), on=("failed",), desktop=True)
+        assert loaded.sources["notify.command"] == str(own)
+
+    def test_a_variable_wins_and_is_split_like_a_command_line_or_a_list(self, own: Path, tmp_path: Path) -> None:
+        own.write_text('[notify]\ncommand = ["tell"]\n')
+        for text in ("curl -d 'a b'", '["curl", "-d", "a b"]'):
+            loaded = load_settings(tmp_path, {"AGENTOS_NOTIFY__COMMAND": text, "AGENTOS_NOTIFY__ON": "failed, done"})
+            assert loaded.notify == Notify(command=("curl", "-d", "a b"), on=("failed", "done"))
+        with pytest.raises(UsageError, match="AGENTOS_NOTIFY__COMMAND must be a list"):
+            load_settings(tmp_path, {"AGENTOS_NOTIFY__COMMAND": "'open"})
+
+    def test_a_project_cannot_name_a_command(self, own: Path, tmp_path: Path) -> None:
+        (tmp_path / "agentos.toml").write_text('[notify]\ncommand = ["rm"]\n')
+        with pytest.raises(UsageError, match=rf"agentos.toml, line 1: .* no project can set it. Move it to .*{own}"):
+            load_settings(tmp_path, {})
+
+    def test_a_file_that_others_can_write_is_refused(self, own: Path, tmp_path: Path) -> None:
+        own.write_text('[notify]\ncommand = ["tell"]\n')
+        own.chmod(0o664)
+        with pytest.raises(UsageError, match=r"others can write it, and it names a command\. Run: chmod go-w"):
+            load_settings(tmp_path, {})
+
+    def test_what_is_a_projects_is_not_read_from_there(self, own: Path, tmp_path: Path) -> None:
+        own.write_text("[limits]\nparallel = 2\n")
+        with pytest.raises(UsageError, match=r"line 1: only \[notify\] is read from here. Put \[limits\] into"):
+            load_settings(tmp_path, {})
+        own.write_text("[notify]\nwho = 2\n")
+        with pytest.raises(UsageError, match=r"line 2: \[notify\] has no setting 'who'"):
+            load_settings(tmp_path, {})
+        own.write_text("notify = 2\n")
+        with pytest.raises(UsageError, match=r"\[notify\] must be a table"):
+            load_settings(tmp_path, {})
+
+    def test_workers_are_not_sent_it(self, own: Path, tmp_path: Path) -> None:
+        own.write_text('[notify]\ncommand = ["curl", "https://hooks.example/secret"]\n')
+        frozen = freeze(load_settings(tmp_path, {}))
+        assert "hooks.example" not in frozen
+        assert thaw(frozen).notify == Notify()

@@ -14,7 +14,7 @@ import agentos
 from agentos.cli.config_schema import settings_schema
 from agentos.cli.main import main
 from agentos.errors import UsageError
-from agentos.settings import Settings, load_settings, setting_names, unknown_variables, value_of
+from agentos.settings import OWN_SECTION, Settings, load_settings, setting_names, unknown_variables, value_of
 
 SCHEMA_PATH = Path(__file__).parents[3] / "docs/reference/agentos.schema.json"
 
@@ -100,17 +100,21 @@ def test_the_schema_has_every_setting_with_its_default() -> None:
             assert found["description"]
 
 
-_OF_ANOTHER_TYPE = {"string": "3", "integer": '"x"', "array": '"x"'}
+_OF_ANOTHER_TYPE = {"string": "3", "integer": '"x"', "array": '"x"', "boolean": '"x"'}
 
 
 @pytest.mark.parametrize("setting", [name for name in setting_names() if not name.startswith("providers.")])
-def test_what_the_schema_refuses_a_command_refuses(setting: str, tmp_path: Path) -> None:
+def test_what_the_schema_refuses_a_command_refuses(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
     section, name = setting.split(".")
     found = settings_schema()["properties"][section]["properties"][name]
     refused = [f"{name} = {_OF_ANOTHER_TYPE[found['type']]}", f"{name}x = 1"]
     refused += [f"{name} = 0"] if "minimum" in found else []
     refused += [f'{name} = "no-such-choice"'] if "enum" in found else []
-    path = tmp_path / "agentos.toml"
+    path = (tmp_path / "home" if section == OWN_SECTION else tmp_path) / "agentos.toml"
     for line in refused:
         path.write_text(f"[{section}]\n{line}\n")
         with pytest.raises(UsageError):

@@ -6,11 +6,15 @@ from datetime import UTC, datetime
 
 from agentos.dashboard.view import RunFold, RunState, RunView, view_of
 from agentos.events import (
+    CallFinished,
+    CallStarted,
     ControlTaken,
     Event,
     ItemEnded,
     ItemRetried,
     ItemStarted,
+    ItemWaited,
+    ItemWaiting,
     NodeFinished,
     NodeStarted,
     ParallelismChanged,
@@ -48,6 +52,40 @@ def test_a_live_run_says_what_each_item_does() -> None:
     assert (item.label, item.node, item.started) == ("LLD-1", "review", 1.0)
     assert [(span.node, span.start, span.end) for span in item.spans] == [("design", 2.0, 3.0), ("review", 4.0, None)]
     assert view.running == [item]
+
+
+def test_a_call_is_waited_for_made_and_counted() -> None:
+    waiting = ItemWaiting(item_id="1", cause="busy", seconds=0.5)
+    begun = CallStarted(item_id="1", node="review", model="google:m", key_name="k")
+    ended = CallFinished(
+        item_id="1",
+        node="review",
+        model="google:m",
+        key_name="k",
+        seconds=1,
+        outcome="ok",
+        input_tokens=7,
+        output_tokens=3,
+        cost_usd=0.5,
+    )
+    wait = seen(*BEGUN, waiting).items["1"].waits_for
+    assert wait is not None
+    assert (wait.kind, wait.start) == ("busy", 4.5)
+    calling = seen(*BEGUN, waiting, ItemWaited(item_id="1", cause="busy", seconds=1), begun, begun, ended).items["1"]
+    assert (calling.waits_for, calling.calling_since) == (None, [8.0])
+    done = seen(*BEGUN, begun, begun, ended, ended).items["1"]
+    assert (done.calling_since, done.input_tokens, done.output_tokens, done.cost_usd) == ([], 14, 6, 1.0)
+
+
+def test_a_worker_that_is_gone_is_in_no_call_and_waits_for_nothing() -> None:
+    begun = CallStarted(item_id="1", node="review", model="google:m", key_name="k")
+    waiting = ItemWaiting(item_id="1", cause="busy")
+    for end in (
+        ItemRetried(item_id="1", attempt=1, reason="crashed"),
+        ItemEnded(item_id="1", outcome=FAILED, seconds=1),
+    ):
+        item = seen(*BEGUN, begun, waiting, end).items["1"]
+        assert (item.calling_since, item.waits_for) == ([], None)
 
 
 def test_the_same_records_without_a_process_are_a_lost_coordinator() -> None:

@@ -181,6 +181,14 @@ def test_a_sample_run_on_a_terminal_sends_exactly_these_bytes() -> None:
     check_golden("console_terminal.txt", visible)
 
 
+def test_a_sample_run_on_a_terminal_without_colour_sends_exactly_these_bytes() -> None:
+    """What it sent before there was any colour but dim and red: NO_COLOR keeps it so."""
+    run = Run(is_terminal=True, columns=72)
+    play_sample(run)
+    visible = run.sink.text.replace("\x1b", "<ESC>").replace("\r", "<CR>")
+    check_golden("console_no_colour.txt", visible)
+
+
 def test_a_terminal_shows_at_the_end_what_a_pipe_was_told() -> None:
     pipe, terminal = Run(), Run(is_terminal=True, columns=160)
     play_sample(pipe)
@@ -330,11 +338,11 @@ def test_without_colour_the_workers_colour_is_taken_out_too() -> None:
     assert "\x1b[31m" not in run.sink.text
 
 
-def test_with_colour_failures_are_red_and_labels_dim() -> None:
+def test_with_colour_failures_are_red_and_an_items_label_has_its_own_colour() -> None:
     run = Run(colour=True)
     run.emit(ItemEnded(item_id="a", outcome=FAILED, seconds=1, reason="no"))
     run.emit(OutputProduced(item_id="a", block=b"text\n"))
-    assert run.sink.text == "\x1b[2m[a]\x1b[0m \x1b[31mFAILED: no\x1b[0m\n\x1b[2m[a]\x1b[0m text\n"
+    assert run.sink.text == "\x1b[96m[a]\x1b[0m \x1b[31mFAILED: no\x1b[0m\n\x1b[96m[a]\x1b[0m text\n"
 
 
 def test_an_empty_block_writes_nothing() -> None:
