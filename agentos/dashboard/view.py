@@ -112,7 +112,7 @@ class RunView:
     """In the order of the plan."""
     notes: list[Note] = field(default_factory=list)
     elapsed: float = 0.0
-    """Seconds up to the last record."""
+    """Seconds since its start: up to now while it goes on, else up to its last record."""
     exit_code: int | None = None
     state: RunState = RunState.RUNNING
     paused_by: str = ""
@@ -148,25 +148,29 @@ def _needs(item: ItemView) -> bool:
     return item.outcome is not None and item.outcome.needs_person
 
 
-def view_of(records: Iterable[Stamped], *, is_live: bool) -> RunView:
+def view_of(records: Iterable[Stamped], *, is_live: bool, now: datetime | None = None) -> RunView:
     """The run that these records tell of, in their order."""
-    fold = _Fold(RunView())
+    fold = RunFold()
     for stamped in records:
         fold.add(stamped)
-    return fold.result(is_live=is_live)
+    return fold.view(is_live=is_live, now=now)
 
 
-class _Fold:
-    def __init__(self, view: RunView) -> None:
-        self._view = view
+class RunFold:
+    """Takes a run's records one by one, and says at any time how it stands."""
+
+    def __init__(self) -> None:
+        self._view = RunView()
         self._began: datetime | None = None
+        self._last_at = 0.0
         self._is_stopping = self._has_ended = False
         self._waits_for_keys = False
 
     def add(self, stamped: Stamped) -> None:
+        """The next record. One that this version knows nothing about changes nothing."""
         view, event = self._view, stamped.event
         at = self._seconds(stamped.time)
-        view.elapsed = max(view.elapsed, at)
+        self._last_at = max(self._last_at, at)
         match event:
             case RunStarted():
                 self._begin(stamped, event)
@@ -194,9 +198,16 @@ class _Fold:
             case _:
                 self._of_item(at, stamped)
 
-    def result(self, *, is_live: bool) -> RunView:
-        self._view.state = self._state(is_live=is_live)
-        return self._view
+    def view(self, *, is_live: bool, now: datetime | None = None) -> RunView:
+        """The run as it stands. It is the fold's own, and changes with the next record and the next look.
+
+        Without `now`, as it stood when its last record was written; that is also as far as a dead run goes.
+        """
+        view = self._view
+        view.state = self._state(is_live=is_live)
+        is_going_on = view.state not in (RunState.DONE, RunState.LOST)
+        view.elapsed = max(self._last_at, self._since_start(now)) if now and is_going_on else self._last_at
+        return view
 
     def _state(self, *, is_live: bool) -> RunState:
         if self._has_ended:
@@ -258,10 +269,13 @@ class _Fold:
         try:
             moment = datetime.fromisoformat(stamp)
         except ValueError:
-            return self._view.elapsed
+            return self._last_at
         if self._began is None:
             self._began = moment
-        return max(0.0, (moment - self._began).total_seconds())
+        return self._since_start(moment)
+
+    def _since_start(self, moment: datetime) -> float:
+        return 0.0 if self._began is None else max(0.0, (moment - self._began).total_seconds())
 
 
 def _end(item: ItemView, event: ItemEnded) -> None:

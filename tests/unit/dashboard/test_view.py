@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agentos.dashboard.view import RunState, RunView, view_of
+from datetime import UTC, datetime
+
+from agentos.dashboard.view import RunFold, RunState, RunView, view_of
 from agentos.events import (
     ControlTaken,
     Event,
@@ -112,3 +114,13 @@ def test_records_of_nobody_and_broken_times_are_passed_over() -> None:
     view = view_of(records, is_live=False)
     assert list(view.items) == ["1", "2", "3"]
     assert view.elapsed == 0.0
+
+
+def test_a_live_run_goes_on_between_its_records_and_a_dead_one_does_not() -> None:
+    fold, later = RunFold(), datetime(2026, 10, 5, 12, 1, 0, tzinfo=UTC)
+    fold.add(Stamped(0, "2026-10-05T12:00:00.000Z", "run-1", START))
+    fold.add(Stamped(1, "2026-10-05T12:00:10.000Z", "run-1", BEGUN[0]))
+    assert fold.view(is_live=True, now=later).elapsed == 60.0
+    assert fold.view(is_live=False, now=later).elapsed == 10.0
+    fold.add(Stamped(2, "2026-10-05T12:00:11.000Z", "run-1", BEGUN[1]))
+    assert fold.view(is_live=True).items["1"].node == "design"
