@@ -28,6 +28,8 @@ class RunStarted:
     budget_usd: float | None = None
     python: str = ""
     """The interpreter of the graph's workers and its versions, when that is not the one AgentOS runs under."""
+    titles: tuple[str, ...] = ()
+    """What each item is about, in the order of `items`; empty when nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,58 @@ class ResultProduced:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """A call of a model has its key, and goes out."""
+
+    item_id: str
+    node: str
+    model: str
+    """`provider:model`."""
+    key_name: str
+    waited_seconds: float = 0.0
+    """For the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFinished:
+    """The key is back, with what the call came to."""
+
+    item_id: str
+    node: str
+    model: str
+    key_name: str
+    seconds: float
+    outcome: str
+    """`ok`, or what came instead: `rate_limited`, `out_of_quota`, `rejected`, `not_served`, `overloaded`,
+    `no_answer`, `refused` (the request itself) or `abandoned`.
+    """
+    waited_seconds: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemWaiting:
+    """An item waits, for longer than a moment, or for another cause than before."""
+
+    item_id: str
+    cause: str
+    """`busy` (its keys serve others), `limited` (its keys cool down), `budget` or `paused`."""
+    seconds: float = 0.0
+    """How long it has waited already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemWaited:
+    """It waits no longer for this cause."""
+
+    item_id: str
+    cause: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +281,13 @@ class KeyCoolingDown:
     """Place in the pool: no part of a key is ever shown."""
     key_name: str
     seconds: float
+    """Until it serves again; 0 when waiting does not help."""
     reason: str = "rate-limited"
+    state: str = "rate_limited"
+    """`rate_limited`, `out_of_quota` or `rejected`."""
+    provider: str = ""
+    group: str = ""
+    """Keys of one group share their limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +345,10 @@ Event = (
     | OutputProduced
     | CustomWritten
     | ResultProduced
+    | CallStarted
+    | CallFinished
+    | ItemWaiting
+    | ItemWaited
     | ItemNoticed
     | ItemEnded
     | ItemRetried

@@ -85,7 +85,7 @@ class Coordinator:
         self._redactor = redactor
         self._store = ItemStore(settings.project_dir, settings.workflow, claims)
         self._starts = StartMessages(settings, self._items, self._store, redactor)
-        self._results = Results(settings, tuple(self._items), self._store, self._emit, redactor, fault=self.fault)
+        self._results = Results(settings, plan.items, self._store, self._emit, redactor, fault=self.fault)
         self._places = Places(
             settings.parallel, loop, self._emit, self._limit_changed, is_paused=lambda: self._steering.is_paused
         )
@@ -163,6 +163,10 @@ class Coordinator:
         actions = self._schedule.limit_changed(0)
         self._loop.post(lambda: self.perform(actions))
         self.request_stop(reason, exit_code=ExitCode.ITEM_FAILED)
+
+    def node_of(self, item_id: str) -> str:
+        """What the item does now; empty when it has not begun."""
+        return self._running[item_id].node if item_id in self._running else ""
 
     def send(self, item_id: str, message: DownMessage) -> None:
         self._backend.send(item_id, message)

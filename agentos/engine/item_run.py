@@ -28,6 +28,8 @@ from agentos.events import (
     ItemNoticed,
     ItemStalled,
     ItemStarted,
+    ItemWaited,
+    ItemWaiting,
     Listener,
     NodeFinished,
     NodeStarted,
@@ -88,6 +90,7 @@ class ItemRun:
         self.is_unread = is_unread
         self._is_paused = is_paused
         self._waiting_node: str | None = None
+        self._paused_at = 0.0
         self.node = ""
         """What it does now, or did last."""
         self.watch = ItemWatch(item.id, loop, limits, self, lambda: backend.is_suspended(item.id))
@@ -119,6 +122,8 @@ class ItemRun:
         node, self._waiting_node = self._waiting_node, None
         if node is not None and not self.is_stopping:
             self.watch.wait_for_person(False)
+            seconds = round(self._loop.now() - self._paused_at, 3)
+            self._emit(ItemWaited(item_id=self.item.id, cause="paused", seconds=seconds))
             self._start_or_hold(node)
 
     def stop(self) -> None:
@@ -163,7 +168,9 @@ class ItemRun:
         item_id = self.item.id
         if self._is_paused():
             self._waiting_node = node
+            self._paused_at = self._loop.now()
             self.watch.wait_for_person(True)
+            self._emit(ItemWaiting(item_id=item_id, cause="paused"))
             return
         self.held = self.held or self._hold_node(item_id, node)
         if self.held is not None:

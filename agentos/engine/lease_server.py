@@ -10,12 +10,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentos.engine.call_news import CallNews
 from agentos.engine.loop import READ, Loop, Timer
 from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
 from agentos.events import Listener, ParallelismChanged, Warned
 from agentos.keys.broker import KeyBroker
-from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseRefused, LeaseRequest, LeaseReturn
+from agentos.keys.leases import (
+    LeaseAnswer,
+    LeaseAsk,
+    LeaseCancel,
+    LeaseGranted,
+    LeaseRefused,
+    LeaseRequest,
+    LeaseReturn,
+)
 from agentos.keys.refusals import no_such_model
 from agentos.providers.evidence import Succeeded
 
@@ -31,6 +40,7 @@ _MOST_TOKENS_OR_DOLLARS = 10**12
 class RunControl(Protocol):
     """What the lease server may ask of the run."""
 
+    def node_of(self, item_id: str) -> str: ...
     def send(self, item_id: str, message: DownMessage) -> None: ...
     def waiting_changed(self, waiting: set[str]) -> None: ...
     def set_parallel(self, parallel: int) -> None: ...
@@ -101,6 +111,7 @@ class LeaseServer:
         self._counted_at_reload: int | None = None
         """The keys' edition when usable slots were last counted."""
         self._had_waiting = False
+        self._news = CallNews(loop, emit, control.node_of, broker.wait_causes)
         descriptor = broker.fileno()
         if descriptor is not None:
             loop.watch(descriptor, READ, self._hear_of_keys)
@@ -126,9 +137,15 @@ class LeaseServer:
         _refuse_nonsense(message)
         is_ours = not isinstance(message, LeaseReturn) or self._broker.holds(item_id, message.fence)
         self._broker.take(item_id, message)
-        if isinstance(message, LeaseReturn) and is_ours:
-            self._count_usage(item_id, message)
-            self._follow_keys(has_success=isinstance(message.evidence, Succeeded))
+        match message:
+            case LeaseAsk(ticket=ticket):
+                self._news.asked(item_id, ticket)
+            case LeaseCancel(ticket=ticket):
+                self._news.withdrawn(item_id, ticket)
+            case LeaseReturn(fence=fence, evidence=evidence) if is_ours:
+                self._news.returned(fence, evidence)
+                self._count_usage(item_id, message)
+                self._follow_keys(has_success=isinstance(evidence, Succeeded))
         self._answer()
         if self._needed:
             self._stop_for_want_of_a_model()
@@ -138,6 +155,7 @@ class LeaseServer:
         if self._gateway is not None:
             self._gateway.dismiss(item_id)
         self._broker.drop_owner(item_id)
+        self._news.worker_gone(item_id)
         self._answer()
         return self._usage.pop(item_id, ItemUsage())
 
@@ -171,6 +189,7 @@ class LeaseServer:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._news.close()
         if self._gateway is not None:
             self._gateway.close()
         descriptor = self._broker.fileno()
@@ -187,6 +206,7 @@ class LeaseServer:
 
     def _answer(self) -> None:
         for owner, answer in self._broker.answers():
+            self._tell_of_answer(owner, answer)
             if isinstance(answer, LeaseRefused) and answer.exit_code in _STOPS:
                 self._stop(answer)
             elif self._gateway is not None and answer.ticket >= self._gateway.first_ticket:
@@ -199,7 +219,16 @@ class LeaseServer:
         if waiting or self._had_waiting:
             self._had_waiting = bool(waiting)
             self._control.waiting_changed(waiting)
+            if not self._is_stopping:
+                self._news.waiting(waiting)
             self._plan_wake()
+
+    def _tell_of_answer(self, owner: str, answer: LeaseAnswer) -> None:
+        match answer:
+            case LeaseGranted(ticket=ticket, lease=lease):
+                self._news.granted(owner, ticket, lease)
+            case LeaseRefused(ticket=ticket):
+                self._news.withdrawn(owner, ticket)
 
     def _stop(self, refusal: LeaseRefused) -> None:
         """Said once, however many calls wait."""

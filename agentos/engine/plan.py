@@ -14,10 +14,12 @@ from agentos.errors import InvalidIdentifier, UsageError
 from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
 from agentos.text.suggestions import did_you_mean
+from agentos.text.words import one_line
 
 _ITEM_KEYS = ("id", "input", "priority", "depends_on", "config", "context", "env")
 _COORDINATOR = "COORDINATOR"
 _MOST_OF_A_CIRCLE = 10
+_LONGEST_TITLE = 160
 _MOST_LEVELS = 200
 """How deep an input may be nested. Python reads deeper JSON than it can reliably write again."""
 
@@ -41,6 +43,12 @@ class Item:
     """Where its worker works, if not in the project's folder."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """How its graph is run: `config` and `context`, when given."""
+
+    @property
+    def title(self) -> str:
+        """What it is about, if its input says so."""
+        said = self.input.get("title") if isinstance(self.input, Mapping) else None
+        return one_line(said, longest=_LONGEST_TITLE) if isinstance(said, str) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Results:
     def __init__(
         self,
         settings: RunSettings,
-        items: Sequence[str],
+        items: Sequence[Item],
         store: ItemStore,
         emit: Listener,
         redactor: Redactor,
@@ -45,12 +45,13 @@ class Results:
     ) -> None:
         """`fault` is told when the run cannot go on as it is."""
         self._settings = settings
-        self._items = items
+        self._items = tuple(item.id for item in items)
+        self._titles = tuple(redactor.redact_text(item.title) for item in items)
         self._store = store
         self._emit = emit
         self._redactor = redactor
         self._fault = fault
-        self._tally = Tally(items)
+        self._tally = Tally(self._items)
 
     def begin(self, held: Mapping[str, str], done: Mapping[str, Done], announcements: Sequence[Event]) -> None:
         """`held` are items that another run has (and which), `done` those that a stopped run has done already."""
@@ -59,13 +60,14 @@ class Results:
             RunStarted(
                 workflow=settings.workflow,
                 project_dir=str(settings.project_dir),
-                items=tuple(self._items),
+                items=self._items,
                 parallel=settings.parallel,
                 pid=os.getpid(),
                 label_prefix=settings.label_prefix,
                 resume_command=settings.resume_command,
                 budget_usd=settings.budget_usd,
                 python=settings.python,
+                titles=self._titles if any(self._titles) else (),
             )
         )
         for event in announcements:

@@ -272,6 +272,15 @@ class KeyBroker:
     def waiting_owners(self) -> set[str]:
         return {call.owner for call in (*self._queued.values(), *self._unfunded)}
 
+    def wait_causes(self) -> dict[str, str]:
+        """Why each owner waits: for money (`budget`), for the end of a limit (`limited`) or for its turn (`busy`)."""
+        now = self._clock()
+        lanes = {lane: self._pool.exhaustion(now, *lane) for lane in {call.lane for call in self._queued.values()}}
+        causes = {call.owner: "budget" for call in self._unfunded}
+        for call in self._queued.values():
+            causes[call.owner] = "limited" if isinstance(lanes[call.lane], AllLimited) else "busy"
+        return causes
+
     @property
     def waiting_count(self) -> int:
         return len(self._queued) + len(self._unfunded)
@@ -523,8 +532,18 @@ class KeyBroker:
         if view is None:
             return
         seconds = 0.0 if view.until is None else round(max(0.0, view.until - now), 1)
-        reason = KEY_STATES[type(evidence)].words
-        self._emit(KeyCoolingDown(key_number=number, key_name=key_name, seconds=seconds, reason=reason))
+        state = KEY_STATES[type(evidence)]
+        self._emit(
+            KeyCoolingDown(
+                key_number=number,
+                key_name=key_name,
+                seconds=seconds,
+                reason=state.words,
+                state=state.name,
+                provider=view.provider,
+                group=view.group,
+            )
+        )
 
     def _tell_of_spending(self, budget: Budget) -> None:
         if budget.warning_due():

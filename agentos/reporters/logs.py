@@ -7,6 +7,8 @@ from typing import assert_never
 
 from agentos.events import (
     BudgetNoticed,
+    CallFinished,
+    CallStarted,
     ChildrenLeaked,
     ControlTaken,
     CustomWritten,
@@ -15,6 +17,8 @@ from agentos.events import (
     ItemRetried,
     ItemStalled,
     ItemStarted,
+    ItemWaited,
+    ItemWaiting,
     KeyCoolingDown,
     NodeFinished,
     NodeStarted,
@@ -75,6 +79,10 @@ class LogReporter:
                 RunStarted()
                 | PreflightDone()
                 | ResultProduced()
+                | CallStarted()
+                | CallFinished()
+                | ItemWaiting()
+                | ItemWaited()
                 | StopRequested()
                 | RunFaulted()
                 | Warned()

@@ -10,6 +10,8 @@ from typing import assert_never
 
 from agentos.events import (
     BudgetNoticed,
+    CallFinished,
+    CallStarted,
     ChildrenLeaked,
     ControlTaken,
     CustomWritten,
@@ -19,6 +21,8 @@ from agentos.events import (
     ItemRetried,
     ItemStalled,
     ItemStarted,
+    ItemWaited,
+    ItemWaiting,
     KeyCoolingDown,
     NodeFinished,
     NodeStarted,
@@ -97,6 +101,10 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             | OutputProduced()
             | CustomWritten()
             | ResultProduced()
+            | CallStarted()
+            | CallFinished()
+            | ItemWaiting()
+            | ItemWaited()
             | ItemNoticed()
             | ItemEnded()
             | ItemRetried()
@@ -152,6 +160,10 @@ ItemEvent = (
     | OutputProduced
     | CustomWritten
     | ResultProduced
+    | CallStarted
+    | CallFinished
+    | ItemWaiting
+    | ItemWaited
     | ItemNoticed
     | ItemEnded
     | ItemRetried
@@ -175,6 +187,8 @@ def _item_texts(event: ItemEvent) -> list[str]:
     match event:
         case NodeFinished() | ResultProduced() | ItemStarted(resumed_after=None):
             return []
+        case CallStarted() | CallFinished() | ItemWaiting() | ItemWaited():
+            return []  # A page shows them as they go on; lines would drown what an item says itself.
         case ItemStarted(resumed_after=node):
             return [f"resuming after {one_line(node or '')}"]
         case NodeStarted(node=node):

@@ -49,6 +49,9 @@ class Run:
             raise self.loadable
         return self.loadable
 
+    def node_of(self, item_id: str) -> str:
+        return "draft"
+
     def send(self, item_id: str, message: DownMessage) -> None:
         self.sent.append((item_id, message))
 

@@ -50,7 +50,7 @@ class Bench:
         self.settings = RunSettings(run_id="run-2", workflow="flow", project_dir=self.project, time_limits=LIMITS)
         store = ItemStore(self.project, "flow", self.claims)
         self.address = store.checkpoint_address
-        items = ("a", "b", "c")
+        items = (Item(id="a", input={"title": f"Fines {SECRET}"}), Item(id="b"), Item(id="c"))
         self.results = Results(self.settings, items, store, self._tell, Redactor([SECRET]), fault=self.faults.append)
 
     def _tell(self, event: Event) -> None:
@@ -163,7 +163,7 @@ def test_a_surprise_after_the_end_is_on_record_changes_nothing_of_it(bench: Benc
 def test_a_crash_with_attempts_left_is_no_end(tmp_path: Path, bench: Bench) -> None:
     results = Results(
         RunSettings(run_id="r", workflow="flow", project_dir=bench.project, time_limits=LIMITS, retries=1),
-        ("a",),
+        (Item(id="a"),),
         ItemStore(bench.project, "flow", bench.claims),
         bench.told.append,
         Redactor(),
@@ -207,3 +207,10 @@ def test_a_batch_is_forgotten_after_its_end_is_on_record_and_only_when_nothing_i
     assert isinstance(bench.told[-1], RunEnded)
     assert bench.seen == [(True, False)]
     assert not bench.is_noted("a")
+
+
+def test_the_start_says_what_items_are_about_without_secrets(bench: Bench) -> None:
+    bench.results.begin({}, {}, ())
+    (started,) = bench.told
+    assert isinstance(started, RunStarted)
+    assert started.titles == (f"Fines {'*' * len(SECRET)}", "", "")
