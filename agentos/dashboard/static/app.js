@@ -150,7 +150,7 @@ function enter(view) {
 
 function retitle() {
   const { strip, needs } = page.store ?? {};
-  if (!strip) document.title = `${page.view?.title ?? "Runs"} · AgentOS`;
+  if (!strip || page.view?.title) document.title = `${page.view?.title ?? "Runs"} · AgentOS`;
   else document.title = `${needs.length ? `(${needs.length}) ` : ""}${strip.ended}/${strip.total} ${strip.project} ${strip.workflow} · ${strip.words}`;
 }
 

@@ -2,7 +2,7 @@
 
 import { get, runPath } from "./api.js";
 import { nodesOf, withoutColour } from "./ansi.js";
-import { button, h, setChildren, setText } from "./dom.js";
+import { button, h, icon, setChildren, setText } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { copyButton, pressed } from "./widgets.js";
 
@@ -12,7 +12,7 @@ const MOST_SEARCHED_BYTES = 16 * 1024 * 1024;
 const [BLOCK_LINES, MOST_LINES, FOLD_AT, UNFOLD_STEP] = [200, 40_000, 500, 20_000];
 const ERROR = /\b(?:error|exception|traceback|fatal|panic|failed)\b|^E\s{2,}/i;
 
-export function logView(store, itemId, { isPlain = false } = {}) {
+export function logView(store, itemId) {
   const lines = []; // {text, element, style}
   const body = h("div", { class: "log", role: "log", tabindex: "0", "aria-label": "Log", "aria-live": "off" });
   const earlier = h("div", { class: "log-note" });
@@ -27,7 +27,7 @@ export function logView(store, itemId, { isPlain = false } = {}) {
   }, { "aria-pressed": "false" });
   const errorButton = button("First error", () => firstError(), { title: "First error (e)" });
   const element = h("div", {},
-    h("div", { class: "log-tools" }, h("div", { class: "search" }, filter), followButton, wrapButton, errorButton,
+    h("div", { class: "log-tools" }, h("div", { class: "search" }, icon("search"), filter), followButton, wrapButton, errorButton,
       copyButton(() => shownText(), "Copy the lines that are shown", "Copy")),
     earlier, body, note);
 
@@ -36,8 +36,8 @@ export function logView(store, itemId, { isPlain = false } = {}) {
     pressed(followButton, isFollowing);
     if (isFollowing) toEnd();
   };
-  const toEnd = () => body.lastElementChild?.scrollIntoView({ block: "end" });
-  const isAtEnd = () => body.getBoundingClientRect().bottom <= window.innerHeight + 80;
+  const toEnd = () => body.scrollTo(body.scrollLeft, body.scrollHeight);
+  const isAtEnd = () => body.scrollHeight - body.scrollTop - body.clientHeight < 60;
 
   const makeLine = (text, style) => {
     const line = { text, style, element: h("span", { class: "line" }), shown: FOLD_AT };
@@ -114,7 +114,7 @@ export function logView(store, itemId, { isPlain = false } = {}) {
     addText(piece.text);
     say();
     if (store.strip.is_live) store.follow({ item: itemId, next: () => state.next });
-    if (state.isFollowing && store.strip.is_live && !isPlain) requestAnimationFrame(toEnd);
+    if (state.isFollowing) requestAnimationFrame(toEnd);
   };
   /** From its first byte, in pieces, up to a bound that a page can hold. */
   const loadAll = async () => {
@@ -154,25 +154,31 @@ export function logView(store, itemId, { isPlain = false } = {}) {
   filter.addEventListener("input", filterLines);
   const onLog = ({ detail: piece }) => {
     if (piece.item !== itemId || piece.next <= state.next || !state.isLoaded) return;
-    const wasAtEnd = isAtEnd();
     [state.next, state.size] = [piece.next, Math.max(state.size, piece.next)];
     addText(piece.text);
     say();
-    if (state.isFollowing && wasAtEnd) toEnd();
+    if (state.isFollowing) toEnd();
   };
+  /** Who scrolls up wants to read: the end is not forced on them. At the end again, it follows again. */
   const onScroll = () => {
-    if (state.isFollowing && state.isLoaded && !isAtEnd() && lines.length > 30) pressed(followButton, (state.isFollowing = false));
+    if (state.isFollowing === isAtEnd() || !state.isLoaded) return;
+    state.isFollowing = isAtEnd();
+    pressed(followButton, state.isFollowing);
   };
+  let wheel = 0;
+  body.addEventListener("wheel", () => (wheel = requestAnimationFrame(onScroll)), { passive: true });
+  body.addEventListener("touchmove", onScroll, { passive: true });
+  body.addEventListener("keyup", onScroll);
+  if (matchMedia("(max-width: 700px)").matches) wrapButton.click();
   return {
     element,
     load,
     connect() {
       store.addEventListener("log", onLog);
-      window.addEventListener("wheel", onScroll, { passive: true });
     },
     destroy() {
       store.removeEventListener("log", onLog);
-      window.removeEventListener("wheel", onScroll);
+      cancelAnimationFrame(wheel);
       if (store.log?.item === itemId) store.follow(null);
     },
     keys: { f: () => follow(!state.isFollowing), e: firstError, "/": () => filter.focus() },

@@ -46,7 +46,7 @@ function nameOf(strip) {
   return [
     h("h1", {}, h("span", { text: strip.project || "run" }), h("span", { class: "dim", text: strip.workflow })),
     h("div", { class: "where" }, h("span", { class: "mono", text: strip.run }), ` · started ${moment(strip.started)}`,
-      strip.models.length ? ` · ${strip.models.join(", ")}` : "", " · ", h("span", { text: strip.project_dir })),
+      h("span", { class: "more", text: [strip.models.join(", "), strip.project_dir].filter(Boolean).map((text) => ` · ${text}`).join("") })),
   ];
 }
 
@@ -63,7 +63,7 @@ function controlsOf(store) {
     isPaused ? button("Resume", () => resume(run), { class: "primary", data: { act: "resume" } }) : button("Pause", () => pause(run), { data: { act: "pause" }, disabled: strip.state === "stopping" }),
     h("span", { class: "stepper", role: "group", "aria-label": `At most ${wanted} items at once` },
       button("−", () => parallel(run, wanted - 1), { class: "square", "aria-label": "One item fewer at once", disabled: wanted <= 1 }),
-      h("span", { class: "value", text: `${wanted} at once` }),
+      h("span", { class: "value" }, String(wanted), h("span", { class: "unit", text: " at once" })),
       button("+", () => parallel(run, wanted + 1), { class: "square", "aria-label": "One item more at once", disabled: wanted >= MOST_AT_ONCE })),
     strip.budget_usd === null ? null : button("Budget…", () => changeBudget(store)),
     button("Stop…", () => stopRun(run), { class: "danger", disabled: strip.state === "stopping", data: { act: "stop" } }),
@@ -118,10 +118,12 @@ function parallelFact(strip) {
 function keysFact(strip, now) {
   if (!strip.keys) return null;
   const { free, held, cooling, rejected, next_at: nextAt } = strip.keys;
-  const counts = [`${free} free`, held ? `${held} held` : "", cooling ? `${cooling} cooling` : "", rejected ? `${rejected} rejected` : ""];
   const left = cooling && nextAt !== null && strip.is_live ? Math.max(0, nextAt - now) : null;
+  const more = [
+    held ? `${held} held` : "", cooling ? `${cooling} cooling${left === null ? "" : `, next in ${duration(Math.ceil(left))}`}` : "", rejected ? `${rejected} rejected` : "",
+  ];
   return {
-    name: "Keys", value: counts.filter(Boolean).join(" · "), more: left === null ? "" : `next key free in ${duration(Math.ceil(left))}`,
+    name: "Keys", value: `${free} free`, more: more.filter(Boolean).join(" · "),
     kind: rejected ? "bad" : cooling && !free && !held ? "warn" : "",
   };
 }

@@ -67,7 +67,7 @@ export function itemView(store, itemId, wantedTab, goTo) {
   };
   const makePart = (name) => {
     if (name === "log") return detail?.log ? logView(store, itemId) : { element: h("p", { class: "empty-line", text: row()?.state === "pending" ? "It has not started: there is no log yet." : "It has no log." }) };
-    if (name === "review") return reviewPart(store, row(), detail.review);
+    if (name === "review") return { element: reviewPart(detail.review) };
     if (name === "documents") return documentsPart(store, itemId, detail.documents);
     if (name === "branch") return branchPart(store, itemId, detail.branch);
     if (name === "tests") return documentPart(store, itemId, detail.test_report);
@@ -112,6 +112,9 @@ export function itemView(store, itemId, wantedTab, goTo) {
   document.addEventListener("answered", onAnswered);
   return {
     element, update, tick,
+    get title() {
+      return `${row()?.label ?? itemId}: ${row()?.words ?? ""}`;
+    },
     keys: new Proxy({}, { get: (_, key) => ({ j: () => jump(1), k: () => jump(-1), Escape: () => goTo(`#/runs/${encodeURIComponent(store.run)}`) })[key] ?? part?.keys?.[key] }),
     destroy() {
       document.removeEventListener("answered", onAnswered);
@@ -172,16 +175,13 @@ function stagesView(stages, item) {
   }));
 }
 
-function reviewPart(store, item, review) {
+function reviewPart(review) {
   const found = [...(review.questions ?? []), ...(review.findings ?? [])];
-  return {
-    element: h("div", {},
+  return h("div", {},
       h("div", { class: "decide" }, h("p", {}, h("strong", { text: review.text }), review.verdict ? ` ${review.verdict}` : ""),
-        review.actions.map((action) => actionButton(action, { store, item, command: review.command, review, isSmall: false })),
         review.actions.length || !review.command ? null : command(review.command)),
       found.length ? h("div", { class: "panel" }, h("div", { class: "panel-head" }, h("h2", { text: "Findings and questions" })), h("div", { class: "panel-body" }, h("ul", {}, found.map((text) => h("li", { text }))))) : null,
-      review.document ? paper(review.document) : null),
-  };
+      review.document ? paper(review.document) : null);
 }
 
 function paper(shown) {
@@ -215,7 +215,7 @@ function documentsPart(store, itemId, documents) {
   };
   const controls = documents.map((known) => entry(known.title, known.words ?? known.kind, open(known)));
   append(side, controls);
-  const rounds = documents.filter((known) => known.kind === "draft" || known.kind === "final");
+  const rounds = ["draft", "final"].flatMap((kind) => documents.filter((known) => known.kind === kind));
   const pairs = rounds.slice(1).map((to, place) => [rounds[place], to]);
   if (pairs.length) append(side, [h("h3", { text: "Between rounds" }), pairs.map(([from, to]) => entry(`${shortTitle(from)} → ${shortTitle(to)}`, "what changed", compare(from, to)))]);
   const first = Math.max(0, documents.findIndex((known) => known.kind === "final"));
