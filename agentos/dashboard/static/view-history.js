@@ -51,7 +51,7 @@ function runsTable(runs, pick) {
   const longest = Math.max(1, ...runs.map((run) => run.wall_seconds ?? 0));
   const row = (run) => h("tr", {},
     h("td", {}, h("input", { type: "checkbox", value: run.run, "aria-label": `Compare ${run.project} ${run.workflow}, ${moment(run.started)}`, on: { change: (event) => pick(run.run, event.target.checked) } })),
-    h("th", { scope: "row", class: "keep" }, h("a", { href: `#/runs/${encodeURIComponent(run.run)}`, text: run.project }), " ", h("span", { class: "dim", text: run.workflow })),
+    h("th", { scope: "row", class: "keep" }, h("a", { href: `#/runs/${encodeURIComponent(run.run)}` }, h("span", { class: "name", text: run.project }), " ", h("span", { class: "dim", text: run.workflow }))),
     h("td", {}, stateWord(run.kind, run.words)),
     h("td", { class: "n" }, `${run.good} of ${run.total}`, h("span", { class: "dim", text: run.success === null ? "" : ` · ${percent(run.success)}` })),
     h("td", { class: "n" }, run.wall_seconds === null ? "" : duration(run.wall_seconds), meter((run.wall_seconds ?? 0) / longest)),

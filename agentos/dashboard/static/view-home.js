@@ -10,18 +10,17 @@ export function homeView(home, onState) {
   const body = h("div");
   const element = h("div", {}, h("div", { class: "page-head" }, h("h1", { text: "Runs" }), h("p", { class: "mono dim", text: home.home })), body);
   let runs = [];
-  let received = 0;
   let told = null;
   const draw = () => {
     const live = runs.filter((run) => run.is_live);
     const past = runs.filter((run) => !run.is_live);
     setChildren(body,
       !runs.length ? h("div", { class: "panel" }, notice(told ?? { text: "There are no runs yet.", hint: "Start one:", command: "agentos demo" })) : null,
-      live.length ? h("div", { class: "cards" }, live.map((run) => liveCard(run, received))) : null,
+      live.length ? h("section", {}, h("h2", { class: "section", text: "Under way" }), h("div", { class: "cards" }, live.map(liveCard))) : null,
       past.length ? h("section", {}, h("h2", { class: "section", text: live.length ? "Earlier" : "Past runs" }), pastTable(past)) : null);
   };
   const take = (answer) => {
-    [runs, told, received] = [answer.runs, answer.notice, performance.now()];
+    [runs, told] = [answer.runs, answer.notice];
     const held = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     draw();
     if (held) body.querySelector(`[href="${CSS.escape(held)}"]`)?.focus();
@@ -75,7 +74,7 @@ function pastTable(runs) {
 function pastRow(run) {
   const words = run.counts.map((one) => one.words).join(", ");
   return h("tr", {},
-    h("th", { scope: "row", class: "keep" }, h("a", { href: runHref(run), text: run.project || run.run }), " ", h("span", { class: "dim", text: run.workflow })),
+    h("th", { scope: "row", class: "keep" }, h("a", { href: runHref(run) }, h("span", { class: "name", text: run.project || run.run }), " ", h("span", { class: "dim", text: run.workflow }))),
     h("td", {}, stateWord(run.kind, run.words), run.needs ? h("div", { class: "k-warn", text: `${plural(run.needs, "item needs", "items need")} you` }) : null,
       run.problem ? h("div", { class: "dim", text: run.problem }) : null),
     h("td", { text: words || `${run.ended} of ${run.total}` }),

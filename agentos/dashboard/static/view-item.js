@@ -217,7 +217,7 @@ function documentsPart(store, itemId, documents) {
   append(side, controls);
   const rounds = ["draft", "final"].flatMap((kind) => documents.filter((known) => known.kind === kind));
   const pairs = rounds.slice(1).map((to, place) => [rounds[place], to]);
-  if (pairs.length) append(side, [h("h3", { text: "Between rounds" }), pairs.map(([from, to]) => entry(`${shortTitle(from)} → ${shortTitle(to)}`, "what changed", compare(from, to)))]);
+  if (pairs.length) append(side, [h("h2", { text: "Between rounds" }), pairs.map(([from, to]) => entry(`${shortTitle(from)} → ${shortTitle(to)}`, "what changed", compare(from, to)))]);
   const first = Math.max(0, documents.findIndex((known) => known.kind === "final"));
   return { element: h("div", { class: "split" }, side, box), load: () => show(controls[first], open(documents[first])) };
 }
@@ -248,7 +248,7 @@ function callsTable(calls) {
 
 export function table(label, headings, rows) {
   return h("div", { class: "panel table-scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, headings.map(([text, isNumber]) => h("th", { scope: "col", class: isNumber ? "n" : "", text })))), h("tbody", {}, rows)));
+    h("thead", {}, h("tr", {}, headings.map(([text, isNumber]) => (text ? h("th", { scope: "col", class: isNumber ? "n" : "", text }) : h("td"))))), h("tbody", {}, rows)));
 }
 
 function aboutPart(detail) {
