@@ -76,7 +76,7 @@ class Dashboard:
 
 def dashboard_of(sandbox: Sandbox, *options: str) -> Dashboard:
     """A page of this home, on a port that was free."""
-    started = sandbox.start_command("dashboard", "--no-open", "--port", "0", *options)
+    started = sandbox.start_command("dashboard", "--no-open", *options)
     control = started.wait_for_line("Control: ").split()[-1]
     return Dashboard(started, control, started.wait_for_line("Read only: ").split()[-1])
 

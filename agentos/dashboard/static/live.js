@@ -3,6 +3,7 @@
 import { get, runPath } from "./api.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+const SILENT_MS = 35_000; // The server says something every 10 s: a stream that is silent for longer is dead.
 const HIDDEN_MS = 60_000; // A browser opens few streams to one server: a tab that nobody sees gives its own back.
 
 /** One stream that comes back by itself. `open()` gives its address, `events` what to do with each kind. */
@@ -38,6 +39,7 @@ export class Stream {
   drop() {
     clearTimeout(this.timer);
     clearTimeout(this.hiddenTimer);
+    clearTimeout(this.silenceTimer);
     this.source?.close();
     this.source = null;
   }
@@ -47,6 +49,10 @@ export class Stream {
     this.source = source;
     source.addEventListener("open", () => this.heard());
     source.addEventListener("error", () => this.failed(source));
+    source.addEventListener("beat", () => {
+      this.heard();
+      this.silenceTimer = setTimeout(() => this.failed(source), SILENT_MS);
+    });
     for (const [name, act] of Object.entries(this.events)) {
       source.addEventListener(name, (event) => {
         this.heard();
@@ -56,6 +62,7 @@ export class Stream {
   }
 
   heard() {
+    clearTimeout(this.silenceTimer);
     this.tries = 0;
     this.onState("live");
   }

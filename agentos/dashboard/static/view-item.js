@@ -265,7 +265,7 @@ function aboutPart(detail) {
     detail.notices.length ? section("What happened to it", h("ul", {}, detail.notices.map((text) => h("li", { text })))) : null,
     detail.traceback ? section("Traceback", h("pre", { class: "document-text", tabindex: "0", text: detail.traceback })) : null,
     detail.nodes.length ? table("Steps", [["Step"], ["Began", 1], ["Took", 1], ["Usually", 1]], detail.nodes.map((node) => h("tr", {}, h("td", { text: node.node }), h("td", { class: "n", text: clock(node.start) }),
-      h("td", { class: "n", text: node.seconds === null ? "under way" : duration(node.seconds) }), h("td", { class: "n", text: node.usual ? duration(node.usual) : "" })))) : null,
+      h("td", { class: "n", text: node.end === null ? "under way" : duration(node.seconds) }), h("td", { class: "n", text: node.usual ? duration(node.usual) : "" })))) : null,
     detail.attempts.length ? table("Attempts", [["Attempt", 1], ["Began", 1], ["Ended", 1], ["Continued after"], ["How it ended"]], detail.attempts.map((attempt) => h("tr", {}, h("td", { class: "n", text: attempt.attempt }),
       h("td", { class: "n", text: clock(attempt.started) }), h("td", { class: "n", text: attempt.ended === null ? "" : clock(attempt.ended) }), h("td", { text: attempt.resumed_after }), h("td", { class: "wide", text: attempt.reason })))) : null);
 }
