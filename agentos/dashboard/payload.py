@@ -17,6 +17,7 @@ from agentos.dashboard.view import Call, ItemView, Note, RunState, RunView, Span
 from agentos.outcomes import Outcome, in_reading_order
 from agentos.reporters.progress import range_in_words
 from agentos.reporters.wording import outcome_words
+from agentos.text.terminal import clean_block
 from agentos.text.words import countdown, counted, duration, one_line
 
 Document = dict[str, Any]
@@ -121,7 +122,11 @@ def patch(view: RunView, around: Surroundings, since: int, lines_changed: frozen
         "items": [
             item_row(view, item, around)
             for item in view.items.values()
-            if item.changed > since or item.id in lines_changed
+            # A new stage is one more dot for everybody, and a run that is over has no turn to wait for.
+            if item.changed > since
+            or item.id in lines_changed
+            or view.stages_changed > since
+            or (view.is_over and item.outcome is None)
         ],
         "keys": key_rows(view) if any(use.changed > since for use in view.key_uses.values()) else [],
         "notes": [_note_row(place, note) for place, note in enumerate(view.notes) if note.sequence > since],
@@ -422,7 +427,7 @@ def item_page(view: RunView, item: ItemView, around: Surroundings) -> Document:
             for span in item.spans
         ],
         "calls": [call_row(call) for call in item.calls],
-        "traceback": item.traceback,
+        "traceback": _lines(item.traceback),
     }
 
 
@@ -446,6 +451,11 @@ def _notice(view: RunView, around: Surroundings) -> Document | None:
 
 def project_name(project_dir: str) -> str:
     return project_dir.rstrip("/").rpartition("/")[2]
+
+
+def _lines(text: str) -> str:
+    """Safe to show, and still lines."""
+    return clean_block(f"{text}\n".encode(errors="replace"), keep_colour=False).decode(errors="replace").rstrip()
 
 
 def _text(value: str) -> str:

@@ -37,7 +37,7 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
     if (tag, name) == ("a", "href"):
         is_ours = value.startswith("#") or value.casefold().startswith(("http://", "https://"))
         return value if is_ours else None
-    return value
+    return None if name in ("title", "lang") else value
 
 
 @cache

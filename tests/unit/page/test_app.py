@@ -226,11 +226,11 @@ def test_a_log_comes_with_the_stream_from_where_the_reader_is(site: Site) -> Non
 
 def test_a_log_is_read_in_parts_and_from_its_end(site: Site) -> None:
     run_dir = site.write_run(ENDED)
-    (run_dir / log_name("1")).write_bytes(b"first line\nsecond\x1b[31m red\x1b[0m\x07\nthird")
+    (run_dir / log_name("1")).write_bytes(b"first line\nsecond\x1b[31m red\x1b[0m\nthird")
     part = site.get(f"/api/runs/{RUN}/log?id=1&limit=15")
     assert (part["text"], part["next"], part["is_final"]) == ("first line\n", 11, False)
     rest = site.get(f"/api/runs/{RUN}/log?id=1&offset=11")
-    assert rest["text"] == "second\x1b[31m red\x1b[0m\\x07\nthird"
+    assert rest["text"] == "second\x1b[31m red\x1b[0m\nthird"
     assert rest["is_final"] is True
     assert site.get(f"/api/runs/{RUN}/log?id=1&offset=-10")["text"] == "third"
     assert site.get(f"/api/runs/{RUN}/log?id=2")["text"] == ""
