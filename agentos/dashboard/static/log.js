@@ -14,7 +14,7 @@ const ERROR = /\b(?:error|exception|traceback|fatal|panic|failed)\b|^E\s{2,}/i;
 
 export function logView(store, itemId) {
   const lines = []; // {text, element, style}
-  const body = h("div", { class: "log", role: "log", tabindex: "0", "aria-label": "Log", "aria-live": "off" });
+  const body = h("div", { class: "log wraps", role: "log", tabindex: "0", "aria-label": "Log", "aria-live": "off" });
   const earlier = h("div", { class: "log-note" });
   const note = h("div", { class: "follow-line", role: "status" });
   const filter = h("input", { type: "search", placeholder: "Filter lines", "aria-label": "Filter lines of the log" });
@@ -24,7 +24,7 @@ export function logView(store, itemId) {
   const wrapButton = button("Wrap", () => {
     body.classList.toggle("wraps");
     pressed(wrapButton, body.classList.contains("wraps"));
-  }, { "aria-pressed": "false" });
+  }, { "aria-pressed": "true" });
   const errorButton = button("First error", () => firstError(), { title: "First error (e)" });
   const element = h("div", {},
     h("div", { class: "log-tools" }, h("div", { class: "search" }, icon("search"), filter), followButton, wrapButton, errorButton,
@@ -169,7 +169,7 @@ export function logView(store, itemId) {
   body.addEventListener("wheel", () => (wheel = requestAnimationFrame(onScroll)), { passive: true });
   body.addEventListener("touchmove", onScroll, { passive: true });
   body.addEventListener("keyup", onScroll);
-  if (matchMedia("(max-width: 700px)").matches) wrapButton.click();
+
   return {
     element,
     load,

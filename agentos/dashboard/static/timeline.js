@@ -6,7 +6,7 @@ import { clock, duration, percent } from "./format.js";
 import { colour } from "./theme.js";
 
 const [LABELS, AXIS, LANE, PAD] = [64, 26, 34, 4];
-const NODE_HUES = [214, 168, 264, 36, 330, 192, 96, 12];
+const NODE_HUES = [214, 168, 232, 140, 198, 250, 110, 182]; // Cool ones: waits have the warm ones, and violet.
 const WAITS = ["start", "busy", "limited", "budget", "paused"];
 const WAIT_COLOURS = { start: "gap-startup", busy: "gap-key", limited: "gap-limit", budget: "gap-budget", paused: "gap-paused" };
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
@@ -92,7 +92,9 @@ export function timelineView(store) {
     drawAxis(pen, range(), xOf, width, height);
     const now = store.now();
     const order = { node: 0, start: 1, call: 3 };
-    for (const block of blocksOf().sort((a, b) => (order[a.kind] ?? 2) - (order[b.kind] ?? 2))) drawBlock(pen, block, xOf, now, width, store.stages, picked);
+    const blocks = blocksOf().sort((a, b) => (order[a.kind] ?? 2) - (order[b.kind] ?? 2));
+    for (const block of blocks) drawBlock(pen, block, xOf, now, width, store.stages, picked);
+    for (const block of blocks) drawLabel(pen, block, xOf, now, width);
   };
   const wish = () => {
     if (!frame) frame = requestAnimationFrame(draw);
@@ -218,7 +220,7 @@ export function nodeColour(node, stages) {
   const place = stages.indexOf(node);
   const number = place >= 0 ? place : [...node].reduce((sum, letter) => sum + letter.charCodeAt(0), 0);
   const isDark = getComputedStyle(document.documentElement).colorScheme === "dark";
-  return `hsl(${NODE_HUES[number % NODE_HUES.length]} ${isDark ? "48% 52%" : "58% 60%"})`;
+  return `hsl(${NODE_HUES[number % NODE_HUES.length]} ${isDark ? "42% 50%" : "52% 64%"})`;
 }
 
 function drawLanes(pen, lanes, width) {
@@ -278,6 +280,13 @@ function drawBlock(pen, block, xOf, now, width, stages, picked) {
     pen.stroke();
     pen.lineWidth = 1;
   }
+}
+
+/** Over everything else: a wait does not hide whose block it is in. */
+function drawLabel(pen, block, xOf, now, width) {
+  const left = Math.max(LABELS, xOf(block.start));
+  const wide = Math.min(width - PAD, xOf(block.end ?? now)) - left;
+  const top = AXIS + block.slot * LANE + PAD;
   if (block.kind === "node" && wide > 44) {
     pen.save();
     pen.beginPath();
