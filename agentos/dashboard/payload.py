@@ -119,20 +119,23 @@ def patch(view: RunView, around: Surroundings, since: int, lines_changed: frozen
     }
     rows = {
         "stages": [_text(stage) for stage in view.stages] if view.stages_changed > since else [],
-        "items": [
-            item_row(view, item, around)
-            for item in view.items.values()
-            # A new stage is one more dot for everybody, and a run that is over has no turn to wait for.
-            if item.changed > since
-            or item.id in lines_changed
-            or view.stages_changed > since
-            or (view.is_over and item.outcome is None)
-        ],
+        "items": [item_row(view, item, around) for item in _changed_items(view, since, lines_changed)],
         "keys": key_rows(view) if any(use.changed > since for use in view.key_uses.values()) else [],
         "notes": [_note_row(place, note) for place, note in enumerate(view.notes) if note.sequence > since],
-        "blocks": [block(view, span) for span in view.spans if span.changed > since],
+        "blocks": [block(view, span) for span in view.spans_since(since)],
     }
     return document | {name: found for name, found in rows.items() if found}
+
+
+def _changed_items(view: RunView, since: int, lines_changed: frozenset[str]) -> list[ItemView]:
+    if view.stages_changed > since:
+        return list(view.items.values())  # A new stage is one more dot for everybody.
+    found = {item.id: item for item in view.items_since(since)}
+    found |= {item_id: view.items[item_id] for item_id in lines_changed if item_id in view.items}
+    if view.is_over:
+        # There is no turn to wait for any more.
+        found |= {item.id: item for item in view.items.values() if item.outcome is None}
+    return list(found.values())
 
 
 def timeline(view: RunView) -> Document:

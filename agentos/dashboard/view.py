@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
 from agentos.dashboard.key_use import KeyUse, KeyUses
@@ -210,6 +211,9 @@ class RunView:
     stages_changed: int = 0
     spans: list[Span] = field(default_factory=list)
     """Of all items, in the order of their beginnings."""
+    latest_spans: dict[int, Span] = field(default_factory=dict)
+    """By number; those that changed last come last."""
+    latest_items: dict[str, ItemView] = field(default_factory=dict)
     key_uses: dict[str, KeyUse] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     elapsed: float = 0.0
@@ -227,6 +231,16 @@ class RunView:
     """When providers answered that a limit is reached."""
     spending: list[tuple[float, float]] = field(default_factory=list)
     """When calls came back, and what each cost."""
+
+    def spans_since(self, sequence: int) -> list[Span]:
+        """Those that later records changed, in the order of their beginnings."""
+        found = takewhile(lambda span: span.changed > sequence, reversed(self.latest_spans.values()))
+        return sorted(found, key=lambda span: span.number)
+
+    def items_since(self, sequence: int) -> list[ItemView]:
+        """Those that later records changed, in the order of the plan."""
+        found = takewhile(lambda item: item.changed > sequence, reversed(self.latest_items.values()))
+        return sorted(found, key=lambda item: item.place)
 
     @property
     def is_over(self) -> bool:
@@ -398,6 +412,7 @@ class RunFold:
             item_id: ItemView(item_id, f"{event.label_prefix}{item_id}", title, place, changed=stamped.sequence)
             for place, (item_id, title) in enumerate(zip(event.items, titles, strict=True))
         }
+        view.latest_items = dict(view.items)
 
     def _end(self, event: RunEnded) -> None:
         self._has_ended, self._view.exit_code = True, event.exit_code
@@ -409,6 +424,7 @@ class RunFold:
         if item is None:
             return
         item.changed = stamped.sequence
+        self._view.latest_items[item.id] = self._view.latest_items.pop(item.id)
         match event:
             case ItemStarted():
                 self._start(item, at, event)
@@ -499,12 +515,15 @@ class RunFold:
         slot = item.slot or 0
         span = Span(node, at, None, kind, item.id, slot, len(view.spans), changed=view.last_sequence)
         view.spans.append(span)
+        view.latest_spans[span.number] = span
         spans.append(span)
 
     def _close(self, spans: list[Span], at: float, node: str = "", *, is_done: bool = False) -> None:
-        for span in reversed(spans):
+        view = self._view
+        for span in spans:
             if span.end is None and node in ("", span.node):
-                span.end, span.is_done, span.changed = max(at, span.start), is_done, self._view.last_sequence
+                span.end, span.is_done, span.changed = max(at, span.start), is_done, view.last_sequence
+                view.latest_spans[span.number] = view.latest_spans.pop(span.number)
 
     def _steered(self, at: float, event: ControlTaken) -> None:
         view = self._view
