@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import pytest
 
 from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.sandbox import is_available
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+
+
+def found_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_bash": (lambda: shutil.which("bash") is not None, "needs bash"),
@@ -20,13 +28,17 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
         lambda: is_available(Isolation.NAMESPACES),
         "needs a kernel that lets users make namespaces",
     ),
+    "needs_browser": (
+        lambda: found_chromium() is not None and find_spec("playwright") is not None,
+        "needs Chromium (apt-get install chromium) and Playwright (pip install playwright): make test-browser",
+    ),
     "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
 """Markers of what a test needs beyond Python, git and make."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow and live tests run when they are asked for, by `-m slow` or `make test-all`.
+    """Slow, live and browser tests run when they are asked for: by `-m slow`, `make test-all`, `make test-browser`.
 
     The many small files of unit tests come last: no processor waits at the end for a long file.
     """
@@ -35,7 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kept, left_out = [], []
     for item in items:
-        is_left_out = item.get_closest_marker("slow") or item.get_closest_marker("live")
+        is_left_out = any(item.get_closest_marker(name) for name in ("slow", "live", "needs_browser"))
         (left_out if is_left_out else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
@@ -44,6 +56,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     for marker, (_, what) in NEEDS.items():
         config.addinivalue_line("markers", f"{marker}: {what}; skipped where that does not work")
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The system's own browser. Tests that need it are skipped where there is none."""
+    return found_chromium() or pytest.skip("no Chromium")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -17,9 +17,8 @@ from agentos.settings import load_settings
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
-from agentos.workflows.registry import WORKFLOWS
+from agentos.workflows.registry import COMMANDS
 
-_COMMANDS = {"lld": "lld", "issue": "issue", "implementation": "implement", "pipeline": "pipeline"}
 _ANSWERED = {"approve": "approved", "revise": "to be revised"}
 
 
@@ -77,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     edit = _edit(arguments.edit, item)
     if answer is None and edit is None:
         return _show(item, as_json=arguments.json)
-    if (arguments.approve and not _takes_approval(item)) or (arguments.revise is not None and not _is_gate(item)):
+    if (arguments.approve and not item.takes_approval) or (arguments.revise is not None and not item.is_gate):
         raise UsageError(f"{item.label} asks something else. Answer with: {' or '.join(answer_lines(item))}")
     answer = with_answer(item, answer, arguments.question)
     give_answer(project_dir, item, answer, edit)
@@ -177,7 +176,7 @@ def _list(waiting: list[Waiting], project_dir: Path, *, as_json: bool) -> int:
         say("Nothing waits for a review.")
     for item in () if as_json else waiting:
         question = item.question
-        gate = f"{one_line(str(question['gate']), 20)} gate" if _is_gate(item) else "asks"
+        gate = f"{one_line(str(question['gate']), 20)} gate" if item.is_gate else "asks"
         state = _answer_words(item.answer, item) if item.answer is not None else "waits"
         say(f"{item.label}  {gate}, round {question.get('round', 1)}: {state}")
     for label, state in () if as_json else documents:
@@ -213,21 +212,11 @@ def _show_questions(item: Waiting) -> None:
         say(place + one_line(question if isinstance(question, str) else json.dumps(question, default=str), 2000))
 
 
-def _is_gate(item: Waiting) -> bool:
-    """Whether it is a gate of ours, and no question of a user's graph."""
-    return "gate" in item.question and item.workflow in WORKFLOWS
-
-
-def _takes_approval(item: Waiting) -> bool:
-    """A gate, or a graph that stops by itself before or after a node and asks nothing."""
-    return _is_gate(item) or ("stopped" in item.question and not item.interrupt_ids)
-
-
 def answer_lines(item: Waiting) -> list[str]:
     """What answers it: a gate of ours takes two answers, the question of a user's graph any."""
-    if _is_gate(item):
+    if item.is_gate:
         return [hint.line(label=item.label) for hint in (Hint.APPROVE, Hint.REVISE)]
-    if _takes_approval(item):
+    if item.takes_approval:
         return [Hint.APPROVE.line(label=item.label)]
     which = " --question 1" if len(item.questions) > 1 else ""
     return [Hint.ANSWER.line(label=item.label) + which]
@@ -260,6 +249,6 @@ def _command(project_dir: Path, item: Waiting) -> str:
     parked_in = last_run(project_dir, (item.workflow,), item.item_id)
     if parked_in is not None and parked_in.summary.resume_command:
         return f": {from_here(parked_in.summary.resume_command, parked_in.summary.folder)}"
-    if item.workflow not in _COMMANDS:
+    if item.workflow not in COMMANDS:
         return " the same command again"
-    return f": {Hint.CONTINUE.line(workflow=_COMMANDS[item.workflow], item=item.item_id)}"
+    return f": {Hint.CONTINUE.line(workflow=COMMANDS[item.workflow], item=item.item_id)}"

@@ -11,7 +11,6 @@ from agentos.cli.documents import DocumentCommand
 from agentos.cli.main import parse
 from agentos.cli.parsing import CommandParser
 from agentos.cli.texts import say, say_document, say_json
-from agentos.clock import utc_now
 from agentos.documents.approval import Intact, verify_approval
 from agentos.documents.findings import errors
 from agentos.documents.unapproved import Obstacle, bare, for_readers, is_a_persons, read_unapproved
@@ -22,9 +21,9 @@ from agentos.sources import natural_key
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import one_line
 from agentos.workflows import model_options
-from agentos.workflows.awaiting_review import claimed
+from agentos.workflows.awaiting_review import approve_document
 from agentos.workflows.document_checks import check_document
-from agentos.workflows.drafting.approving import CheckText, Standing, approve, find_standing
+from agentos.workflows.drafting.approving import CheckText, Standing, find_standing
 from agentos.workflows.drafting.due import InPlace
 from agentos.workflows.registry import WORKFLOWS, parse_label
 
@@ -56,8 +55,7 @@ def run(arguments: argparse.Namespace, project_dir: Path, settings: Settings, do
 
 
 def _approve(arguments: argparse.Namespace, project_dir: Path, settings: Settings, document: Standing) -> int:
-    with claimed(project_dir, document.workflow.name, document.item_id):
-        given = approve(project_dir, settings, document, _check(project_dir, document), utc_now())
+    given = approve_document(project_dir, settings, document)
     shown = str(document.path.relative_to(project_dir))
     if arguments.json:
         say_json(

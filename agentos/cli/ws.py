@@ -295,9 +295,10 @@ def _complete(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int
 
 
 def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request: Request) -> int:
-    from agentos.cli.ws_tables import state_json, state_words
+    from agentos.cli.ws_tables import state_json
     from agentos.errors import UsageError
     from agentos.workstreams.commands import choose_able
+    from agentos.workstreams.words import state_words
 
     slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))

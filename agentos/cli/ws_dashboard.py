@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 from agentos.cli.ws_tables import DASHBOARD_EXPENDABLE, dashboard_rows
 from agentos.errors import ExitCode
-from agentos.paths import runs_dir
-from agentos.records.runs import read_audit
 from agentos.text.table import narrowed, table_lines
 from agentos.text.window import window_columns
-from agentos.workstreams.commands import Overview, ProjectWorkstreams
-from agentos.workstreams.state import Running
+from agentos.workstreams.commands import ProjectWorkstreams
+from agentos.workstreams.under_way import current_nodes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,21 +59,6 @@ class _Watch:
             self._sizes = {each.workstream.slug: each.size_bytes for each in overviews}
         sized = [replace(each, size_bytes=self._sizes.get(each.workstream.slug)) for each in overviews]
         return dashboard_rows(sized, current_nodes(overviews))
-
-
-def current_nodes(overviews: Sequence[Overview]) -> dict[str, str]:
-    """Where the running ones are, from the audits of their runs."""
-    run_ids = {state.run_id for each in overviews if isinstance(state := each.workstream.state, Running)}
-    nodes: dict[str, str] = {}
-    for run_id in sorted(run_ids):
-        for stamped in read_audit(runs_dir() / run_id, kinds=("node_started",)):
-            event = stamped.event
-            nodes[getattr(event, "item_id", "")] = str(getattr(event, "node", ""))
-    return {each.workstream.slug: nodes.get(each.workstream.slug, "") for each in overviews if _is_running(each)}
-
-
-def _is_running(overview: Overview) -> bool:
-    return isinstance(overview.workstream.state, Running)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Table:

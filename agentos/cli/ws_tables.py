@@ -13,7 +13,8 @@ from agentos.text.words import duration, one_line
 from agentos.workstreams.commands import Made, Overview, Proposal
 from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.run import WorkstreamResult
-from agentos.workstreams.state import Failed, Paused, Running, State, Workstream, status_word
+from agentos.workstreams.state import Failed, Paused, Running, State, status_word
+from agentos.workstreams.words import event_words, last_event_words, size_words, state_words
 
 _HEADINGS = ("SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE", "LAST EVENT", "TEXT")
 _DASHBOARD_HEADINGS = ("SLUG", "STATE", "NODE", "AHEAD", "BEHIND", "CHANGES", "SIZE", "LAST EVENT")
@@ -22,17 +23,6 @@ _RESULT_HEADINGS = ("SLUG", "STATUS", "TIME", "BRANCH", "HEAD", "REASON")
 _EXPENDABLE = ("BRANCH", "TEXT", "SIZE", "BEHIND", "AHEAD", "LAST EVENT")
 DASHBOARD_EXPENDABLE = ("SIZE", "BEHIND", "AHEAD", "CHANGES", "LAST EVENT", "NODE")
 _RESULT_EXPENDABLE = ("BRANCH", "HEAD", "TIME")
-_EVENT_WORDS = {
-    "start": "started",
-    "pause": "asked to pause",
-    "reach_pause": "paused",
-    "resume": "resumed",
-    "release": "run ended",
-    "complete": "completed",
-    "fail": "failed",
-}
-"""Requests as they are called on disk, and what became of them."""
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def list_lines(overviews: Sequence[Overview], columns: int) -> list[str]:
@@ -50,7 +40,7 @@ def _list_row(overview: Overview) -> tuple[str, ...]:
         _number(overview.ahead),
         _number(overview.behind),
         size_words(overview.size_bytes),
-        _last_event(workstream),
+        last_event_words(workstream),
         one_line(workstream.text, 60),
     )
 
@@ -72,16 +62,8 @@ def _dashboard_row(overview: Overview, node: str) -> tuple[str, ...]:
         _number(overview.behind),
         str(changes or ""),
         size_words(overview.size_bytes),
-        _last_event(workstream),
+        last_event_words(workstream),
     )
-
-
-def _last_event(workstream: Workstream) -> str:
-    return f"{_event_words(workstream.last_event)} {local_minute(workstream.changed_at)}"
-
-
-def _event_words(event: str) -> str:
-    return _EVENT_WORDS.get(event) or one_line(event.replace("_", " "), 60)
 
 
 def status_lines(
@@ -122,7 +104,7 @@ def _history_line(entry: Mapping[str, Any]) -> str:
         when = "at an unknown time"
     states = f"{entry.get('from') or 'nothing'} -> {entry.get('to') or 'nothing'}"
     detail = one_line(str(entry.get("detail", "")), 80)
-    return f"{when} {_event_words(str(entry.get('event')))}: {states}{f' ({detail})' if detail else ''}"
+    return f"{when} {event_words(str(entry.get('event')))}: {states}{f' ({detail})' if detail else ''}"
 
 
 def result_lines(results: Sequence[WorkstreamResult], columns: int) -> list[str]:
@@ -209,11 +191,6 @@ def _state_details(state: State) -> dict[str, Any]:
             return {}
 
 
-def state_words(state: State) -> str:
-    """One word, and a hint when a wish to pause waits for the next node."""
-    return "pausing" if isinstance(state, Running) and state.pause_requested else status_word(state)
-
-
 def _state_in_full(state: State) -> str:
     match state:
         case Running(run_id=run_id, pause_requested=pause_requested):
@@ -224,16 +201,6 @@ def _state_in_full(state: State) -> str:
             return f"failed: {one_line(reason)}"
         case _:
             return status_word(state)
-
-
-def size_words(size_bytes: int | None) -> str:
-    """`1.2 MB`; nothing when it is not known."""
-    if size_bytes is None:
-        return ""
-    size, unit = float(size_bytes), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
 
 
 def _number(value: int | None) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from agentos.events import Event, Stamped, counts_by_name
+from agentos.events import RECORD_VERSION, Event, Stamped, counts_by_name
 from agentos.outcomes import Cause, Outcome, outcome_named
 
 SUMMARY_VERSION = 1
@@ -93,17 +94,37 @@ def parse_summary(text: bytes, *, with_items: bool = True) -> RunSummary | None:
         return None
 
 
+class Unreadable(Enum):
+    """Why a line of a record gives no event."""
+
+    DAMAGED = "damaged"
+    UNKNOWN = "unknown"
+    """A kind of event that a later version has added. It is passed over."""
+    NEWER = "newer"
+    """A later version, whose events do not mean what this one takes them for."""
+
+
 def parse_record(line: bytes) -> Stamped | None:
     """The event of one line of an audit file; None if it is damaged or of a kind this version does not know."""
+    record = read_record(line)
+    return record if isinstance(record, Stamped) else None
+
+
+def read_record(line: bytes) -> Stamped | Unreadable:
+    """The event of one line of an audit file, or why there is none."""
     try:
         record = _expect(dict, json.loads(line))
-        kind = _EVENTS[str(record["type"]).title().replace("_", "")]
+        if _expect(int, record.get("v", RECORD_VERSION)) > RECORD_VERSION:
+            return Unreadable.NEWER
+        kind = _EVENTS.get(_expect(str, record["type"]).title().replace("_", ""))
+        if kind is None:
+            return Unreadable.UNKNOWN
         if "item" in record:
             record["item_id"] = record["item"]
         event = kind(**_values(kind, record))
         return Stamped(_expect(int, record["seq"]), _expect(str, record["time"]), _expect(str, record["run"]), event)
     except (ValueError, KeyError, OverflowError, RecursionError, _Unreadable):
-        return None
+        return Unreadable.DAMAGED
 
 
 _EVENTS: dict[str, Callable[..., Event]] = {kind.__name__: kind for kind in get_args(Event)}

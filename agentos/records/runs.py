@@ -191,7 +191,12 @@ def run_dirs() -> list[Path]:
 
 
 def _is_run(entry: os.DirEntry[str]) -> bool:
-    return _RUN_ID.fullmatch(entry.name) is not None and entry.is_dir(follow_symlinks=False)
+    return is_run_id(entry.name) and entry.is_dir(follow_symlinks=False)
+
+
+def is_run_id(name: str) -> bool:
+    """Whether a name is that of a run, and so of a folder among others of its kind."""
+    return _RUN_ID.fullmatch(name) is not None
 
 
 def load_run(run_dir: Path) -> Run:

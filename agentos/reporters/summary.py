@@ -78,7 +78,7 @@ class Summary:
             wall_seconds=round(end.wall_seconds, 3),
             item_seconds=round(end.item_seconds, 3),
             working_seconds=None if end.working_seconds is None else round(end.working_seconds, 3),
-            speed_up=_speed_up(end),
+            speed_up=speed_up_of(end),
             counts=end.counts,
             exit_code=end.exit_code if self._end else None,
             left=tuple(end.left),
@@ -127,7 +127,7 @@ class Summary:
         )
 
 
-def _speed_up(end: RunEnded) -> float:
+def speed_up_of(end: RunEnded) -> float:
     """Waiting is no work, and of work that is not finished nobody knows how long it takes one by one."""
     if end.working_seconds is None or end.left or end.wall_seconds <= 0:
         return 0.0

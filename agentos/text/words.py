@@ -15,6 +15,8 @@ def one_line(text: str, longest: int = LONGEST_REASON) -> str:
     """Untrusted text as one line that is safe to show: no control characters, no colour, bounded length."""
     # Cut before cleaning too: a message of many megabytes costs no more than a short one.
     flat = " ".join(text[: longest * 8].split())
+    if flat.isascii() and flat.isprintable():
+        return flat if len(flat) <= longest else flat[: longest - 1] + "…"
     cleaned = clean_block(flat.encode(errors="replace") + b"\n", keep_colour=False).decode(errors="replace")
     shown = " ".join(cleaned.split())
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"

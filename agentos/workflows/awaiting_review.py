@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentos.clock import utc_now
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, NotAsking
 from agentos.engine.claims import Claims, claim_name
 from agentos.errors import AgentosError
-from agentos.workflows.registry import label_of
+from agentos.settings import Settings
+from agentos.workflows.document_checks import check_document
+from agentos.workflows.drafting.approving import Given, Standing, approve
+from agentos.workflows.registry import WORKFLOWS, label_of
 
 CLAIM_PATIENCE_SECONDS = 3.0
 
@@ -46,25 +50,36 @@ class Waiting:
         first = self.questions[0] if self.questions else {}
         return first if isinstance(first, dict) else {"question": first}
 
+    @property
+    def is_gate(self) -> bool:
+        """Whether it is a gate of ours, and no question of a user's graph."""
+        return "gate" in self.question and self.workflow in WORKFLOWS
+
+    @property
+    def takes_approval(self) -> bool:
+        """A gate, or a graph that stops by itself before or after a node and asks nothing."""
+        return self.is_gate or ("stopped" in self.question and not self.interrupt_ids)
+
 
 def waiting_items(project_dir: Path) -> list[Waiting]:
     """The project's parked items, answered ones too, in order of their labels. Touches nothing."""
-    store = store_for(project_dir)
-    found = []
-    for ref in store.items():
-        seen = store.peek(ref)
-        if seen is not None and seen.questions is not None:
-            found.append(
-                Waiting(
-                    workflow=ref.workflow,
-                    item_id=ref.item_id,
-                    questions=tuple(seen.questions),
-                    interrupt_ids=tuple(seen.interrupt_ids or ()),
-                    answer=seen.answer,
-                    edit=seen.edit,
-                )
-            )
-    return sorted(found, key=lambda item: item.label)
+    found = (waiting_item(project_dir, ref) for ref in store_for(project_dir).items())
+    return sorted((item for item in found if item is not None), key=lambda item: item.label)
+
+
+def waiting_item(project_dir: Path, ref: ItemRef) -> Waiting | None:
+    """What an item asks; None when it asks nothing."""
+    seen = store_for(project_dir).peek(ref)
+    if seen is None or seen.questions is None:
+        return None
+    return Waiting(
+        workflow=ref.workflow,
+        item_id=ref.item_id,
+        questions=tuple(seen.questions),
+        interrupt_ids=tuple(seen.interrupt_ids or ()),
+        answer=seen.answer,
+        edit=seen.edit,
+    )
 
 
 def give_answer(project_dir: Path, item: Waiting, answer: Any, edit: dict[str, Any] | None = None) -> None:
@@ -82,6 +97,19 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any, edit: dict[str, A
             raise NotAnswerable(
                 f"{item.label} has continued since you looked at it: look again before you answer."
             ) from None
+
+
+def approve_document(project_dir: Path, settings: Settings, document: Standing) -> Given:
+    """A person takes a document as it stands. Raises CheckFailed, or NotAnswerable when a run has the item."""
+    workflow, item_id = document.workflow.name, document.item_id
+    with claimed(project_dir, workflow, item_id):
+        return approve(
+            project_dir,
+            settings,
+            document,
+            lambda text: check_document(workflow, text, item_id, project_dir),
+            utc_now(),
+        )
 
 
 @contextmanager

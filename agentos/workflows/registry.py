@@ -56,6 +56,10 @@ WORKFLOWS: dict[str, Workflow] = {
 }
 
 
+COMMANDS: dict[str, str] = {"lld": "lld", "issue": "issue", "implementation": "implement", "pipeline": "pipeline"}
+"""What `agentos` calls each workflow."""
+
+
 def label_of(workflow: str, item_id: str) -> str:
     """What people call an item: `LLD-42`. Items of unregistered workflows go by their id."""
     return f"{WORKFLOWS[workflow].label_prefix if workflow in WORKFLOWS else ''}{item_id}"

@@ -59,6 +59,10 @@ INPUT_AND_OUTPUT = {
 }
 
 PURE_MODULES = (
+    "agentos.dashboard.key_use",
+    "agentos.dashboard.needs",
+    "agentos.dashboard.payload",
+    "agentos.dashboard.view",
     "agentos.events",
     "agentos.errors",
     "agentos.outcomes",
@@ -147,6 +151,7 @@ ROOMS = (
     "workflows.awaiting_review",
     "workflows.parallel",
     "workstreams",
+    "page",
     "cli",
 )
 """The rooms of the house from the ground up: each imports only rooms above it in this list."""

@@ -18,6 +18,7 @@ from agentos.workstreams.commands import Overview, Proposal
 from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.run import WorkstreamResult
 from agentos.workstreams.state import Active, Completed, Failed, Owner, Paused, Running, State, Workstream
+from agentos.workstreams.words import size_words
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OWNER = Owner(1, "1")
@@ -151,7 +152,7 @@ def test_proposals_say_what_is_removed_and_what_is_kept() -> None:
     [(None, ""), (0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (123_456, "123 KB"), (2e15, "2000 TB")],
 )
 def test_sizes_in_words(size: int | None, words: str) -> None:
-    assert ws_tables.size_words(size) == words
+    assert size_words(size) == words
 
 
 NAMES = {

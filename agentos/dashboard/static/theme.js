@@ -1,0 +1,45 @@
+// Dark, light, or as the system says. `theme-early.js` sets it before the first paint.
+
+import { button, h, icon, setAttribute } from "./dom.js";
+
+const NAMES = ["auto", "dark", "light"];
+const ICONS = { auto: "auto", dark: "moon", light: "sun" };
+const KEPT_AS = "agentos-theme";
+
+export function themeSwitch() {
+  const face = h("span", { class: "icon-box" });
+  const control = button(face, () => choose(NAMES[(NAMES.indexOf(chosen()) + 1) % NAMES.length]), { class: "quiet square" });
+  const show = () => {
+    face.replaceChildren(icon(ICONS[chosen()]));
+    const name = chosen() === "auto" ? "as the system" : chosen();
+    setAttribute(control, "aria-label", `Theme: ${name}. Change it`);
+    setAttribute(control, "title", `Theme: ${name}`);
+  };
+  const choose = (name) => {
+    keep(name);
+    document.documentElement.dataset.theme = name;
+    show();
+    document.dispatchEvent(new Event("themechange"));
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
+  show();
+  return control;
+}
+
+function chosen() {
+  const name = document.documentElement.dataset.theme;
+  return NAMES.includes(name) ? name : "auto";
+}
+
+function keep(name) {
+  try {
+    localStorage.setItem(KEPT_AS, name);
+  } catch {
+    // A browser that keeps nothing shows the choice until the page is closed.
+  }
+}
+
+/** The page's colours for what is drawn on a canvas. */
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}

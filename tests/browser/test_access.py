@@ -1,0 +1,96 @@
+"""For everybody: axe finds nothing serious, no screen cuts anything off, colours and motion are as asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backlog import Backlog
+from test_review import parked
+from windows import PHONE, WIDE, Dashboard, OpenWindow, Window, dashboard_of, only_run
+
+AXE_PATH = Path(os.environ.get("AXE_PATH", Path(__file__).parents[2] / ".venv/axe/node_modules/axe-core/axe.min.js"))
+RULES = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}"
+SERIOUS = ("serious", "critical")
+SIZES = ({"width": 320, "height": 640}, PHONE, {"width": 768, "height": 1024}, WIDE, {"width": 2560, "height": 1300})
+
+
+@pytest.fixture
+def dashboard(backlog: Backlog) -> Dashboard:
+    """Two drafts wait for somebody."""
+    parked(backlog)
+    return dashboard_of(backlog)
+
+
+def visited(shown: Window, dashboard: Dashboard, run: str) -> list[str]:
+    """Go to each view in turn, and tell where."""
+    base = shown.page.url.partition("#")[0]
+    for place, awaited in (
+        ("#/", "table.plain"),
+        (f"#/runs/{run}", ".item-row"),
+        (f"#/runs/{run}/timeline", "canvas"),
+        (f"#/runs/{run}/keys", ".empty, .card"),
+        (f"#/runs/{run}/items/1/review", ".prose"),
+        (f"#/runs/{run}/items/1/log", ".log .line"),
+        (f"#/runs/{run}/items/1/documents", ".prose"),
+        (f"#/runs/{run}/items/1/about", "table.plain"),
+        ("#/history", "table.plain"),
+        ("#/workstreams", ".empty, table.plain"),
+        ("#/keys", ".empty, .card"),
+    ):
+        shown.page.goto(base + place)
+        shown.page.locator(awaited).first.wait_for()
+        yield place
+
+
+def findings(shown: Window) -> list[dict[str, Any]]:
+    shown.page.evaluate(AXE_PATH.read_text())
+    found = shown.page.evaluate(f"axe.run(document, {RULES})")["violations"]
+    return [
+        {"rule": one["id"], "impact": one["impact"], "where": [node["html"][:200] for node in one["nodes"]][:3]}
+        for one in found
+        if one["impact"] in SERIOUS
+    ]
+
+
+@pytest.mark.skipif(not AXE_PATH.exists(), reason="needs axe-core (npm install --prefix .venv/axe axe-core)")
+@pytest.mark.parametrize(("scheme", "size"), [("dark", WIDE), ("light", PHONE), ("light", WIDE)], ids=str)
+def test_axe_finds_nothing_serious(
+    backlog: Backlog, dashboard: Dashboard, window: OpenWindow, scheme: str, size: dict[str, int]
+) -> None:
+    shown = window(dashboard.control, size=size, color_scheme=scheme)
+    found = {place: findings(shown) for place in visited(shown, dashboard, only_run(backlog))}
+    assert {place: wrong for place, wrong in found.items() if wrong} == {}
+
+
+def test_no_view_is_wider_than_its_screen(backlog: Backlog, dashboard: Dashboard, window: OpenWindow) -> None:
+    shown = window(dashboard.control)
+    for place in visited(shown, dashboard, only_run(backlog)):
+        for size in SIZES:
+            shown.page.set_viewport_size(size)
+            wide = shown.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= size["width"], (place, size, wide)
+
+
+def test_the_theme_is_the_systems_until_somebody_chooses(dashboard: Dashboard, window: OpenWindow) -> None:
+    shown = window(dashboard.control, color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = shown.page.evaluate(background)
+    shown.page.emulate_media(color_scheme="light")
+    light = shown.page.evaluate(background)
+    assert dark != light
+    shown.page.get_by_role("button", name="Theme").click()
+    assert shown.page.evaluate(background) == dark
+    shown.page.reload()
+    assert shown.page.evaluate(background) == dark
+
+
+def test_nothing_moves_for_who_asked_for_no_motion(
+    backlog: Backlog, dashboard: Dashboard, window: OpenWindow
+) -> None:
+    shown = window(dashboard.run(only_run(backlog)), reduced_motion="reduce")
+    shown.row("LLD-1").wait_for()
+    moving = "[...document.querySelectorAll('*')].filter(one => one.getAnimations({subtree: true}).length).length"
+    assert shown.page.evaluate(moving) == 0

@@ -1,0 +1,100 @@
+"""Every state looks right and says what to do next: empty, one item, 2,000, damaged records, an old address."""
+
+from __future__ import annotations
+
+import json
+
+from harness import Sandbox, eventually
+from test_live_run import start
+from windows import OpenWindow, Window, dashboard_of, only_run
+
+MANY = 2_000
+ROWS_IN_THE_DOCUMENT = 80
+
+
+def test_an_empty_home_says_how_to_start(sandbox: Sandbox, window: OpenWindow) -> None:
+    shown = window(dashboard_of(sandbox).control)
+    shown.sees("no runs yet")
+    assert "agentos" in shown.page.locator(".command").inner_text()
+    for place in ("history", "workstreams", "keys"):
+        shown.page.goto(shown.page.url.partition("#")[0] + f"#/{place}")
+        shown.page.locator(".empty h2").wait_for()
+
+
+def test_a_run_that_is_not_there_is_said(sandbox: Sandbox, window: OpenWindow) -> None:
+    shown = window(dashboard_of(sandbox).run("nonsense"))
+    shown.sees("no such run")
+
+
+def test_one_item(sandbox: Sandbox, window: OpenWindow) -> None:
+    start(sandbox, {"id": "single", "input": {}}).wait()
+    shown = window(dashboard_of(sandbox).run(only_run(sandbox)))
+    shown.state_is("Done")
+    shown.row_says("single", "completed")
+    assert not shown.page.locator(".needs").is_visible()
+    shown.row("single").click()
+    shown.page.get_by_role("tab", name="Log", selected=True).wait_for()
+
+
+def rows(shown: Window) -> int:
+    return int(shown.page.locator(".item-row").count())
+
+
+def test_two_thousand_items_scroll_with_few_rows_in_the_document(sandbox: Sandbox, window: OpenWindow) -> None:
+    """Almost none of them has started: the plan is what makes the list long."""
+    started = start(sandbox, *({"id": f"n{number:04}", "input": {"gate": "open"}} for number in range(MANY)))
+    started.wait_for_record("node_started", node="wait")
+    shown = window(dashboard_of(sandbox).run(only_run(sandbox)))
+    shown.row("n0000").wait_for()
+    assert rows(shown) < ROWS_IN_THE_DOCUMENT
+    shown.page.keyboard.press("j")
+    shown.page.keyboard.press("End")
+    shown.row(f"n{MANY - 1:04}").wait_for()
+    assert rows(shown) < ROWS_IN_THE_DOCUMENT
+    shown.page.evaluate("window.scrollTo(0, document.body.scrollHeight / 2)")
+    eventually(lambda: shown.page.locator(".item-row .label").all_inner_texts()[0] not in ("n0000", ""), "the middle")
+    shown.page.keyboard.press("/")
+    shown.page.keyboard.type("n1234")
+    shown.row("n1234").wait_for()
+    assert rows(shown) <= 2
+    started.kill()
+
+
+def test_damaged_and_foreign_lines_are_said_and_the_rest_is_shown(sandbox: Sandbox, window: OpenWindow) -> None:
+    start(sandbox, {"id": "single", "input": {}}).wait()
+    (path,) = sandbox.home.glob("logs/parallel/*/workflow-audit.jsonl")
+    lines = path.read_text().splitlines()
+    lines.insert(2, "{not json")
+    lines.insert(3, json.dumps({**json.loads(lines[1]), "v": 99, "type": "thing_from_the_future"}))
+    path.write_text("\n".join(lines) + "\n")
+    shown = window(dashboard_of(sandbox).run(only_run(sandbox)))
+    shown.row_says("single", "completed")
+    shown.page.locator(".problem").wait_for()
+
+
+def test_an_address_without_its_token_is_refused_in_words(sandbox: Sandbox, window: OpenWindow) -> None:
+    dashboard = dashboard_of(sandbox)
+    shown = window(dashboard.control.partition("?")[0])
+    assert "needs its link" in shown.page.locator("body").inner_text()
+
+
+def test_the_report_opens_from_disk_and_asks_nobody(sandbox: Sandbox, window: OpenWindow) -> None:
+    start(sandbox, {"id": "single", "input": {}}, {"id": "broken", "input": {"fails": True}}).wait()
+    path = sandbox.root / "report.html"
+    assert sandbox.command("runs", "report", "-o", str(path)).code == 0
+    shown = window(path.as_uri(), offline=True)
+    for text in ("single", "broken", "not mended yet"):
+        shown.sees(text, within="body")
+    shown.sees("waiting for the gate", within="details[open]")
+    assert [address for address in shown.requests if not address.startswith("file:")] == []
+
+
+def test_the_page_asks_only_its_own_server(sandbox: Sandbox, window: OpenWindow) -> None:
+    start(sandbox, {"id": "single", "input": {}}).wait()
+    dashboard = dashboard_of(sandbox)
+    shown = window(dashboard.run(only_run(sandbox)))
+    shown.row("single").click()
+    shown.page.get_by_role("tab", name="Log").wait_for()
+    origin = dashboard.control.partition("/?")[0]
+    assert shown.requests
+    assert [address for address in shown.requests if not address.startswith(origin)] == []
