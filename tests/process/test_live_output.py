@@ -78,7 +78,7 @@ def test_the_title_is_set_as_items_end_and_given_back(sandbox: Sandbox) -> None:
 def test_ten_items_in_a_small_window_that_is_made_smaller(sandbox: Sandbox) -> None:
     ids = _write_waiting(sandbox, 10)
     with Terminal(sandbox, *sandbox.arguments("--parallel", "10"), columns=60, rows=14) as terminal:
-        terminal.wait_for("+4 more running")
+        terminal.wait_for("+5 more running")
         block = [row for row in terminal.screen(60).rows if row.startswith("item-")]
         assert len(block) == 5
         assert all(len(row) < 60 for row in block)
