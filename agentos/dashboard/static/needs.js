@@ -4,7 +4,7 @@ import { actionButton, itemHash } from "./acts.js";
 import { button, h, setChildren } from "./dom.js";
 import { mark } from "./widgets.js";
 
-const FEW = 6;
+const FEW = 4;
 const KINDS = { review: "warn", failed: "bad", conflict: "bad", lost: "bad", keys: "wait", paused: "wait" };
 
 export function needsView(store) {
