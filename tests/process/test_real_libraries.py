@@ -63,7 +63,7 @@ def unpack(library: Library, project: Path, folder: Path) -> None:
 
 def plain_counts(python: Path, library: Library, project: Path) -> dict[str, int]:
     path = os.pathsep.join(str(project / each) for each in ("src", "."))
-    command = [str(python), "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [str(python), "-B", "-m", "pytest", "-p", "no:cacheprovider", "--color=no"]
     done = subprocess.run(
         command, cwd=project, env={"PATH": os.environ["PATH"], "PYTHONPATH": path}, capture_output=True, text=True
     )

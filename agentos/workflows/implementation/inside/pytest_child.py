@@ -78,12 +78,13 @@ class Reporter:
         self._send({"running": nodeid})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        describe = getattr(report, "sub_test_description", None)
-        if describe is None:
+        part: Any = getattr(report, "context", None)
+        if not hasattr(part, "kwargs"):
             self._report(report, report.when)
-        elif report.outcome != "passed":
-            # Part of a test: pytest counts those that fail or are skipped, each for itself.
-            name = f"{report.nodeid} {describe()}"
+        elif report.outcome == "failed":
+            # A part of a test: pytest counts those that fail, each for itself, and by default no others.
+            values = ", ".join(f"{name}={value}" for name, value in part.kwargs.items())
+            name = f"{report.nodeid} ({part.msg or values})"
             self._parts[name] = self._parts.get(name, 0) + 1
             self._report(report, report.when, f"{name} #{self._parts[name]}")
 

@@ -261,3 +261,28 @@ def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
     assert read_untrusted(tmp_path / "plain") == b"x" * 10
     assert read_untrusted(tmp_path / "plain", limit_bytes=9) is None
     assert [read_untrusted(tmp_path / name) for name in ("link", "pipe", "absent", ".")] == [None] * 4
+
+
+def test_parts_of_a_test_count_as_pytest_counts_them(worktree: Path, runner: Pytest) -> None:
+    source = """
+        import unittest
+
+        class TestParts(unittest.TestCase):
+            def test_some(self):
+                for n in range(4):
+                    with self.subTest(n=n):
+                        if n == 2:
+                            self.skipTest("not this one")
+
+            def test_one_fails(self):
+                for n in range(3):
+                    with self.subTest("part"):
+                        self.assertNotEqual(n, 1)
+    """
+    write(worktree, "tests/test_parts.py", source)
+    report = runner.run()
+    said = report.output.splitlines()[-1]
+    assert report.in_words() in said
+    assert "tests/test_parts.py::TestParts::test_some" in report.passed
+    assert report.failing
+    assert not report.problem
