@@ -13,15 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agentos.database import URL_VARIABLE
 from agentos.engine import removed_variables
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
-from agentos.engine.checkpoints import outlived, store_for
+from agentos.engine.checkpoints import access_of, outlived, store_for, waiting_as_a_run
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.claims import Claims, claim_name, take_claims
+from agentos.engine.claims import Claims, claim_name, claims_of, take_claims
 from agentos.engine.control import ControlServer
 from agentos.engine.coordinator import Coordinator
-from agentos.engine.done_notes import Done, DoneNotes, StillDone, always
+from agentos.engine.done_notes import Done, StillDone, always, notes_of
 from agentos.engine.interpreter import Interpreter
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
@@ -170,8 +171,10 @@ class Launcher:
                 on_closed=self._stop_because_closed,
                 on_drained=self._resume_output,
             )
+            # What the database wants to hear may come from a file that only libpq knows.
+            keys.redactor.add([access_of(request.project_dir).password])
             with _records_kept():
-                claims = cleanup.enter_context(Claims.of_project(request.project_dir))
+                claims = cleanup.enter_context(claims_of(request.project_dir, f"run {run_dir.name}"))
                 cleanup.callback(self._discard_unless_begun, claims)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
@@ -193,6 +196,9 @@ class Launcher:
                 keys=lambda control, emit: _lease_server(request, keys, loop, control, emit, gateway),
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
+            )
+            cleanup.enter_context(
+                waiting_as_a_run(request.project_dir, on_wait=run.warn, is_hurried=lambda: run.is_hurried)
             )
             warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *_listen(cleanup, run_dir, loop, run)]
             exit_code = self._execute(run, claims, output, results, warnings)
@@ -342,8 +348,8 @@ class _Keys:
         return [*self.credentials.warnings, *unset, *self.memory.warnings]
 
     def scrub(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The environment without keys."""
-        scrubbed_environment = dict(environment)
+        """The environment without keys, nor the address of the database: workers are sent that in a message."""
+        scrubbed_environment = {name: value for name, value in environment.items() if name != URL_VARIABLE}
         for each in self._all:
             scrubbed_environment = scrubbed(scrubbed_environment, each)
         return scrubbed_environment
@@ -402,7 +408,7 @@ def _budget(request: RunRequest) -> Budget | None:
     """With what the runs that this one resumes have spent."""
     if request.budget_usd is None:
         return None
-    notes = DoneNotes(request.project_dir, request.workflow)
+    notes = notes_of(request.project_dir, request.workflow)
     if request.fresh:
         notes.forget_spent()
 
@@ -477,6 +483,7 @@ def _worker_setup(
         run_id=run_id,
         graph=request.graph,
         search_dir=request.search_dir,
+        checkpoint_address=store_for(request.project_dir).address(ItemRef(request.workflow, "")),
         environment=_without_keys(environment, keys, request.pass_env, gateway.shared_environment()),
         python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
@@ -554,7 +561,7 @@ def _held_items(request: RunRequest, claims: Claims, run_id: str) -> dict[str, s
 
 def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
     """Items that an earlier run of this batch, stopped or failed in part, has done with the same input."""
-    notes, checkpoints = DoneNotes(request.project_dir, request.workflow), store_for(request.project_dir)
+    notes, checkpoints = notes_of(request.project_dir, request.workflow), store_for(request.project_dir)
     found: dict[str, Done] = {}
     for item in request.plan.items:
         if item.id in held:

@@ -67,6 +67,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret(Text):
+    """A text that is never repeated: it may hold a password."""
+
+    def refusal(self, where: str, value: Any) -> str:
+        return "" if self.takes(value) else f"{where} must be {self.words}."
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     choices: tuple[str, ...]
 
@@ -156,6 +164,11 @@ _PRICE_OF_MODEL = Text("a model and its price, like google:my-model 2/12", rf"^\
 _PRICE_OR_NONE = Text("dollars per million tokens in and out, like 2/12", f"^({_DOLLARS}/{_DOLLARS})?$")
 _ADDRESS = Text("an address like https://gateway.example/v1", r"^https?://[^\s\\/?#]+[^\s\\]*$")
 
+_DATABASE = Secret(
+    "an address like postgresql://user@host/database, with a password only as in user:password@host, or empty",
+    r"^(postgres(ql)?://(?![^#]*[?&](ssl)?password=)[^\s#]+)?$",
+)
+
 RULES: Final[Mapping[str, Rule]] = {
     "sources.issues": _SOURCE,
     "sources.briefs": _SOURCE,
@@ -198,6 +211,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "workstreams.link": ListOf(_FILE),
     "workstreams.ports": ListOf(_VARIABLE),
     "workstreams.names": ListOf(_VARIABLE),
+    "checkpoints.url": _DATABASE,
+    "checkpoints.project": Text(
+        "a name of letters, digits, '.', '_' and '-', or empty", r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$"
+    ),
+    "checkpoints.patience_seconds": WholeNumber(most=3600),
 }
 """By name. What may be set of providers has rules of its own: see `provider_rules`."""
 

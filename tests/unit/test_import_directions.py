@@ -32,6 +32,7 @@ HEAVY = {
     "githubkit",
     "keyring",
     "asyncio",
+    "psycopg",
     "starlette",
     "uvicorn",
 }
@@ -108,6 +109,7 @@ ROOMS = (
     "providers",
     "setting_rules",
     "settings",
+    "database",
     "outputs",
     "records",
     "keys",
@@ -341,6 +343,9 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
         "agentos.engine.subgraph_nodes",
         "agentos.engine.checkpoints.serializer",
         "agentos.engine.checkpoints.sqlite_saver",
+        "agentos.engine.checkpoints.progress",
+        "agentos.engine.checkpoints.postgres_saver",
+        "agentos.engine.checkpoints.postgres_schema",
     }
 
 
