@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -553,10 +552,14 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
 
 def _held_items(request: RunRequest, claims: Claims, run_id: str) -> dict[str, str]:
     names = {item.id: claim_name(request.workflow, item.id) for item in request.plan.items}
-    holders = partial(holders_of, str(request.project_dir), request.workflow, besides=run_id)
+
+    def holders() -> dict[str, str]:
+        living = holders_of(str(request.project_dir), request.workflow, besides=run_id)
+        return {item_id: f"run {holder}" for item_id, holder in living.items()}
+
     held = take_claims(claims, names, holders)
     dying = "a worker of a run that was killed; try again in a moment"
-    return {item_id: f"run {holder}" if holder else dying for item_id, holder in held.items()}
+    return {item_id: holder or dying for item_id, holder in held.items()}
 
 
 def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:

@@ -71,7 +71,7 @@ class Secret(Text):
     """A text that is never repeated: it may hold a password."""
 
     def refusal(self, where: str, value: Any) -> str:
-        return "" if self.takes(value) else f"{where} must be {self.words}."
+        return "" if self.takes(value) else f"{where} must be {self.words}, got a text that may hold a password."
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ SECTION_WORDS = {
     "review": "Where a person decides.",
     "implementation": "How designs are implemented and tested.",
     "workstreams": "Git worktrees in which items are implemented.",
+    "checkpoints": "Where unfinished items are kept, when several machines work on them.",
 }
 SETTING_WORDS = {
     "sources.issues": 'a folder of Markdown files, or "github:owner/repo?label=ready"',
@@ -76,6 +77,9 @@ SETTING_WORDS = {
     "workstreams.link": "ignored files or folders a new worktree gets a link to",
     "workstreams.ports": "variables like WEB_PORT: each workstream gets a port of its own for each",
     "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
+    "checkpoints.url": "postgresql://user@host/database; empty keeps one file per item under ~/.agentos",
+    "checkpoints.project": "what this project is called in that database, on every machine",
+    "checkpoints.patience_seconds": "how long nodes wait for a database that does not answer, before the run stops",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _FLAGS = {
