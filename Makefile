@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-all check wheel docs bench clean
+.PHONY: demo test test-slow test-all test-cluster check wheel docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) tools/setup_environment.py $(VENV)
@@ -31,6 +31,10 @@ test-slow: $(VENV)/.installed
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "slow and not live" tests
 
 test-all: test test-slow
+
+# With a real PostgreSQL, which a wheel brings.
+test-cluster: $(VENV)/.installed
+	.ci/with-cluster
 
 # dist/*.whl, and proof that it works where nothing else is installed.
 wheel: $(VENV)/.installed

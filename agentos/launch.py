@@ -16,7 +16,7 @@ from agentos.database import URL_VARIABLE
 from agentos.engine import removed_variables
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
-from agentos.engine.checkpoints import access_of, outlived, store_for, waiting_as_a_run
+from agentos.engine.checkpoints import access_of, forget_set_aside, outlived, store_for, waiting_as_a_run
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name, claims_of, take_claims
 from agentos.engine.control import ControlServer
@@ -201,7 +201,7 @@ class Launcher:
             )
             warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *_listen(cleanup, run_dir, loop, run)]
             exit_code = self._execute(run, claims, output, results, warnings)
-            _tidy_up(datetime.now(UTC))
+            _tidy_up(request.project_dir, datetime.now(UTC))
             return RunResult(exit_code=exit_code, run_dir=run_dir)
 
     def _execute(
@@ -270,10 +270,12 @@ def _listen(cleanup: ExitStack, run_dir: Path, loop: Loop, run: Coordinator) -> 
     return []
 
 
-def _tidy_up(now: datetime) -> None:
+def _tidy_up(project_dir: Path, now: datetime) -> None:
     """What is too old to be of use: run records, and checkpoints that could not be resumed from."""
     prune(now)
-    remove_all(outlived(now - timedelta(days=KEPT_DAYS)))
+    before = now - timedelta(days=KEPT_DAYS)
+    remove_all(outlived(before))
+    forget_set_aside(project_dir, before)
 
 
 def _is_stdout(target: Path | None) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.database import Database, database_at, database_of, is_database
 from agentos.engine.checkpoints.access import StoreAccess
-from agentos.engine.checkpoints.protocol import CheckpointStore, ItemCheckpoint
+from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnwritable, ItemCheckpoint
 from agentos.engine.checkpoints.sqlite import SET_ASIDE, SET_ASIDE_FORMAT, SqliteStore, scratch_checkpoint
 from agentos.paths import checkpoints_dir, home_dir
 
@@ -106,6 +106,18 @@ def outlived(moment: datetime) -> list[Path]:
     before = moment.astimezone(UTC).strftime(SET_ASIDE_FORMAT)
     found = home_dir().glob("checkpoints/*/*.db.*")
     return sorted(path for path in found if (named := SET_ASIDE.search(path.name)) and named[1] < before)
+
+
+def forget_set_aside(project_dir: Path, before: datetime) -> None:
+    """In a project's database, if it has one: what is in files is `outlived`."""
+    database = database_of(project_dir)
+    if database is None:
+        return
+    from agentos.engine.checkpoints.postgres import PostgresStore  # noqa: PLC0415
+
+    # What cannot be removed now is removed after the next run.
+    with suppress(CheckpointUnwritable):
+        PostgresStore(session_of(database), project_dir).forget_set_aside(before)
 
 
 def scratch() -> ItemCheckpoint:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -119,6 +120,21 @@ class PostgresStore:
             return [self.path_here(row[0]) for row in self._session.rows(query, self._key(ref))]
         except CheckpointUnwritable:
             return []
+
+    def forget_set_aside(self, before: datetime) -> None:
+        """What nobody has wanted to look at since then, of this project."""
+        old = "project = %s AND aside <> '' AND changed < %s"
+        parameters = (self._database.project, before)
+        if not self._session.rows(f"SELECT 1 FROM items WHERE {old} LIMIT 1", parameters):
+            return
+
+        def delete(cursor: Cursor[Any]) -> None:
+            for table in _LANGGRAPH_TABLES:
+                own = f"SELECT id::text FROM items WHERE {old}"
+                cursor.execute(f"DELETE FROM {table} WHERE thread_id IN ({own})", parameters)
+            cursor.execute(f"DELETE FROM items WHERE {old}", parameters)
+
+        self._session.commit(delete)
 
     def close(self) -> None:
         self._session.close()

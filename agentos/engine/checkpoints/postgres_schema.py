@@ -112,8 +112,7 @@ class SchemaTooNew(AgentosError):
 
 def is_current(connection: psycopg.Connection[Any]) -> bool:
     """Whether the schema is there, and of our version. Raises SchemaTooNew. Changes nothing."""
-    row = connection.execute("SELECT to_regclass('agentos.meta') IS NOT NULL").fetchone()
-    if row is None or not row[0]:
+    if not _is_there(connection, "to_regclass('agentos.meta')"):
         return False
     version, _ = _versions(connection)
     if version > VERSION:
@@ -130,10 +129,11 @@ def migrate(connection: psycopg.Connection[Any]) -> None:
 
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK_KEY,))
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        if not _is_there(connection, "to_regnamespace('agentos')"):
+            # Not IF NOT EXISTS, which asks for the right to make one even where somebody has made it for this user.
+            connection.execute(f"CREATE SCHEMA {SCHEMA}")
         if not is_current(connection):
-            row = connection.execute("SELECT to_regclass('agentos.meta') IS NOT NULL").fetchone()
-            version = _versions(connection)[0] if row is not None and row[0] else 0
+            version = _versions(connection)[0] if _is_there(connection, "to_regclass('agentos.meta')") else 0
             for statements in _MIGRATIONS[version:]:
                 connection.execute(statements)
             connection.execute("UPDATE meta SET version = %s", (VERSION,))
@@ -151,6 +151,11 @@ def has_langgraph_tables(connection: psycopg.Connection[Any]) -> bool:
             f"langgraph-checkpoint-postgres knows versions up to {len(MIGRATIONS) - 1}: upgrade it here."
         )
     return langgraph == len(MIGRATIONS) - 1
+
+
+def _is_there(connection: psycopg.Connection[Any], what: str) -> bool:
+    row = connection.execute(f"SELECT {what} IS NOT NULL").fetchone()
+    return row is not None and bool(row[0])
 
 
 def _versions(connection: psycopg.Connection[Any]) -> tuple[int, int]:

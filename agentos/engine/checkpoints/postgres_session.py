@@ -30,6 +30,10 @@ _SETTINGS = {
     "search_path": postgres_schema.SCHEMA,
     # A client that hangs or is cut off inside a transaction must not keep a claim from being taken over.
     "idle_in_transaction_session_timeout": "5s",
+    # One that is cut off is noticed by the server too.
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
     "lock_timeout": "15s",
     "statement_timeout": "60s",
     "synchronous_commit": "on",
@@ -46,6 +50,8 @@ _ALIVE = {
 """What a cut cable is noticed by."""
 _PASSING = ("08", "40", "57P", "25P03", "25006", "53300", "55P03", "57014")
 """Beginnings of SQLSTATEs that may be gone the next time: connections, conflicts, shutdowns, time limits."""
+_ROOM_SOON = ("starting up", "shutting down", "recovery", "not yet accepting", "too many", "slots", "terminating")
+"""What a server says that will let somebody in later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +98,25 @@ class Session:
 
         def read(connection: psycopg.Connection[Any]) -> ResultT:
             self._require_langgraph(connection)
-            return work(self._cursor(connection))
+            return work(_cursor(connection))
 
         return self._patiently(read)
 
     def commit(self, work: Work[Any], hold: tuple[str, Sequence[Any]] | None = None) -> None:
-        """One transaction, in one turn to the server and back. `hold` is its first statement, and may refuse it.
+        """One transaction. `hold` is its first statement, and may refuse it.
 
-        Raises FenceRefused when it does, StoreAway when the database has not answered in time.
+        Not as a pipeline: a client that hangs inside of one keeps its locks, since the server does not count it as
+        idle. Raises FenceRefused when it does, StoreAway when the database has not answered in time.
         """
 
         def transaction(connection: psycopg.Connection[Any]) -> None:
             self._require_schema(connection)
-            with connection.pipeline():
-                cursor = self._cursor(connection)
-                cursor.execute("BEGIN")
-                if hold is not None:
-                    cursor.execute(*hold)
-                work(cursor)
-                cursor.execute("COMMIT")
+            cursor = _cursor(connection)
+            cursor.execute("BEGIN")
+            if hold is not None:
+                cursor.execute(*hold)
+            work(cursor)
+            cursor.execute("COMMIT")
 
         self._patiently(transaction)
 
@@ -175,7 +181,7 @@ class Session:
             try:
                 return work(connection)
             except psycopg.Error:
-                # A pipeline that fails leaves its transaction open, and failed.
+                # What fails leaves its transaction open.
                 with suppress(psycopg.Error):
                     connection.rollback()
                 raise
@@ -195,9 +201,9 @@ class Session:
         state = error.sqlstate or ""
         if state == postgres_schema.STALE_FENCE:
             return FenceRefused()
-        text = _first_line(error)
+        text = _one_line(error)
         # Without a state it is the client's own error: no connection was made, or it was lost.
-        if state.startswith(_PASSING) or (not state and (was_lost or _is_operational(error))):
+        if state.startswith(_PASSING) or (not state and was_lost and not _is_turned_away(text)):
             return StoreAway(f"PostgreSQL at {self.database.name} does not answer: {text}")
         return StoreRefuses(f"PostgreSQL at {self.database.name} refuses: {text}")
 
@@ -227,11 +233,6 @@ class Session:
             postgres_schema.migrate(connection)
         self._has_langgraph = True
 
-    def _cursor(self, connection: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
-        from psycopg.rows import dict_row  # noqa: PLC0415
-
-        return connection.cursor(binary=True, row_factory=dict_row)
-
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -248,10 +249,21 @@ def _psycopg() -> Any:
     return psycopg
 
 
-def _is_operational(error: Exception) -> bool:
-    return isinstance(error, _psycopg().OperationalError)
+def _is_turned_away(text: str) -> bool:
+    """A server answers and lets nobody in: the user, the password or the database is wrong.
+
+    Of an attempt to connect libpq has the server's words alone, no code. Where they are in another language, the
+    database is waited for in vain.
+    """
+    return "FATAL:" in text and not any(word in text for word in _ROOM_SOON)
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(":") if lines else type(error).__name__
+def _cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
+    from agentos.engine.checkpoints.postgres_cursor import cursor_of  # noqa: PLC0415  Loads psycopg.
+
+    return cursor_of(connection)
+
+
+def _one_line(error: Exception) -> str:
+    """With all that libpq tried: an address may mean several servers."""
+    return " ".join(str(error).split()) or type(error).__name__
