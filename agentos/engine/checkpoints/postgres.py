@@ -27,7 +27,7 @@ from agentos.engine.checkpoints.protocol import (
     NotAsking,
     Standing,
 )
-from agentos.keys.redaction import Redactor
+from agentos.keys.redaction import MarkRedactor, Masking
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -189,7 +189,7 @@ class PostgresCheckpoint:
         self._number = number
         # The standing moves with each transaction, whichever threads they come from.
         self._lock = threading.Lock()
-        self.redactor = Redactor()
+        self.redactor: Masking = MarkRedactor()
         self.has_steps = False
         self.standing = standing
 
