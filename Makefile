@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-all test-browser check wheel docs bench clean
+.PHONY: demo test test-slow test-all test-browser test-cluster check wheel docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) tools/setup_environment.py $(VENV)
@@ -35,6 +35,10 @@ test-all: test test-slow
 # The page in a real Chromium. Where there is none, it says so and how to get it.
 test-browser: $(VENV)/.installed
 	@.ci/with-browser
+
+# With a real PostgreSQL, which a wheel brings.
+test-cluster: $(VENV)/.installed
+	.ci/with-cluster
 
 # dist/*.whl, and proof that it works where nothing else is installed.
 wheel: $(VENV)/.installed

@@ -10,19 +10,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agentos.database import URL_VARIABLE
 from agentos.engine import removed_variables
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
-from agentos.engine.checkpoints import outlived, store_for
+from agentos.engine.checkpoints import access_of, forget_set_aside, outlived, store_for, waiting_as_a_run
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.claims import Claims, claim_name, take_claims
+from agentos.engine.claims import Claims, claim_name, claims_of, take_claims
 from agentos.engine.control import ControlServer
 from agentos.engine.coordinator import Coordinator
-from agentos.engine.done_notes import Done, DoneNotes, StillDone, always
+from agentos.engine.done_notes import Done, StillDone, always, notes_of
 from agentos.engine.interpreter import Interpreter
 from agentos.engine.item_run import HoldNode, hold_nothing
 from agentos.engine.item_watch import TimeLimits
@@ -171,8 +171,10 @@ class Launcher:
             cleanup.callback(loop.close)
             self.run_id = run_dir.name
             output = self._output(loop, run_dir)
+            # What the database wants to hear may come from a file that only libpq knows.
+            keys.redactor.add([access_of(request.project_dir).password])
             with _records_kept():
-                claims = cleanup.enter_context(Claims.of_project(request.project_dir))
+                claims = cleanup.enter_context(claims_of(request.project_dir, f"run {run_dir.name}"))
                 cleanup.callback(self._discard_unless_begun, claims)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
@@ -197,11 +199,14 @@ class Launcher:
                 redactor=keys.redactor,
                 hold_node=request.hold_node,
             )
+            cleanup.enter_context(
+                waiting_as_a_run(request.project_dir, on_wait=run.warn_now, is_hurried=lambda: run.is_hurried)
+            )
             run.standstill.display = output
             warnings = [*keys.warnings, *endpoint_warnings, *passing_on, *output.warnings]
             warnings += _listen(cleanup, run_dir, loop, run)
             self._exit_code = self._execute(run, claims, output, results, warnings)
-            _tidy_up(datetime.now(UTC))
+            _tidy_up(request.project_dir, datetime.now(UTC))
             return RunResult(exit_code=self._exit_code, run_dir=run_dir)
 
     def _output(self, loop: Loop, run_dir: Path) -> RunOutput:
@@ -304,10 +309,12 @@ def _finish_notifying(notifier: Notifier, exit_code: ExitCode) -> None:
         sys.stderr.write(f"Warning: {notifier.untold_failure}\n")
 
 
-def _tidy_up(now: datetime) -> None:
+def _tidy_up(project_dir: Path, now: datetime) -> None:
     """What is too old to be of use: run records, and checkpoints that could not be resumed from."""
     prune(now)
-    remove_all(outlived(now - timedelta(days=KEPT_DAYS)))
+    before = now - timedelta(days=KEPT_DAYS)
+    remove_all(outlived(before))
+    forget_set_aside(project_dir, before)
 
 
 def _is_stdout(target: Path | None) -> bool:
@@ -381,8 +388,8 @@ class _Keys:
         return [*self.credentials.warnings, *unset, *self.memory.warnings]
 
     def scrub(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The environment without keys."""
-        scrubbed_environment = dict(environment)
+        """The environment without keys, nor the address of the database: workers are sent that in a message."""
+        scrubbed_environment = {name: value for name, value in environment.items() if name != URL_VARIABLE}
         for each in self._all:
             scrubbed_environment = scrubbed(scrubbed_environment, each)
         return scrubbed_environment
@@ -441,7 +448,7 @@ def _budget(request: RunRequest) -> Budget | None:
     """With what the runs that this one resumes have spent."""
     if request.budget_usd is None:
         return None
-    notes = DoneNotes(request.project_dir, request.workflow)
+    notes = notes_of(request.project_dir, request.workflow)
     if request.fresh:
         notes.forget_spent()
 
@@ -516,6 +523,7 @@ def _worker_setup(
         run_id=run_id,
         graph=request.graph,
         search_dir=request.search_dir,
+        checkpoint_address=store_for(request.project_dir).address(ItemRef(request.workflow, "")),
         environment=_without_keys(environment, keys, request.pass_env, gateway.shared_environment()),
         python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
@@ -585,15 +593,19 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
 
 def _held_items(request: RunRequest, claims: Claims, run_id: str) -> dict[str, str]:
     names = {item.id: claim_name(request.workflow, item.id) for item in request.plan.items}
-    holders = partial(holders_of, str(request.project_dir), request.workflow, besides=run_id)
+
+    def holders() -> dict[str, str]:
+        living = holders_of(str(request.project_dir), request.workflow, besides=run_id)
+        return {item_id: f"run {holder}" for item_id, holder in living.items()}
+
     held = take_claims(claims, names, holders)
     dying = "a worker of a run that was killed; try again in a moment"
-    return {item_id: f"run {holder}" if holder else dying for item_id, holder in held.items()}
+    return {item_id: holder or dying for item_id, holder in held.items()}
 
 
 def _done_items(request: RunRequest, held: Collection[str]) -> dict[str, Done]:
     """Items that an earlier run of this batch, stopped or failed in part, has done with the same input."""
-    notes, checkpoints = DoneNotes(request.project_dir, request.workflow), store_for(request.project_dir)
+    notes, checkpoints = notes_of(request.project_dir, request.workflow), store_for(request.project_dir)
     found: dict[str, Done] = {}
     for item in request.plan.items:
         if item.id in held:

@@ -69,6 +69,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret(Text):
+    """A text that is never repeated: it may hold a password."""
+
+    def refusal(self, where: str, value: Any) -> str:
+        return "" if self.takes(value) else f"{where} must be {self.words}, got a text that may hold a password."
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     choices: tuple[str, ...]
 
@@ -174,6 +182,11 @@ NOTIFY_REASONS: Final = ("needs_review", "failed", "paused", "done")
 _NOTIFY_REASON = Text(f"one of {', '.join(NOTIFY_REASONS)}", f"^({'|'.join(NOTIFY_REASONS)})$")
 _ADDRESS = Text("an address like https://gateway.example/v1", r"^https?://[^\s\\/?#]+[^\s\\]*$")
 
+_DATABASE = Secret(
+    "an address like postgresql://user@host/database, with a password only as in user:password@host, or empty",
+    r"^(postgres(ql)?://(?![^#]*[?&](ssl)?password=)[^\s#]+)?$",
+)
+
 RULES: Final[Mapping[str, Rule]] = {
     "sources.issues": _SOURCE,
     "sources.briefs": _SOURCE,
@@ -219,6 +232,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "workstreams.link": ListOf(_FILE),
     "workstreams.ports": ListOf(_VARIABLE),
     "workstreams.names": ListOf(_VARIABLE),
+    "checkpoints.url": _DATABASE,
+    "checkpoints.project": Text(
+        "a name of letters, digits, '.', '_' and '-', or empty", r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$"
+    ),
+    "checkpoints.patience_seconds": WholeNumber(most=3600),
 }
 """By name. What may be set of providers has rules of its own: see `provider_rules`."""
 

@@ -149,6 +149,18 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Where items' state is kept when it is not under AGENTOS_HOME."""
+
+    url: str = field(default="", repr=False)
+    """`postgresql://user@host/database`; it may hold a password. Empty: one SQLite file per item."""
+    project: str = ""
+    """What this project is called in that database, on every machine that works on it."""
+    patience_seconds: int = 30
+    """How long a node waits for a database that does not answer before its run stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
     """Of a provider that has another address, or of one that the user declares."""
 
@@ -177,6 +189,7 @@ class Settings:
     implementation: Implementation = Implementation()
     workstreams: Workstreams = Workstreams()
     notify: Notify = Notify()
+    checkpoints: Checkpoints = Checkpoints()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
 
     @property
@@ -265,6 +278,24 @@ def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mappi
     return Loaded(settings, sources, tuple(problems))
 
 
+def load_checkpoints(project_dir: Path, environ: Mapping[str, str]) -> tuple[Checkpoints, Mapping[str, str]]:
+    """Where checkpoints are kept, and what set it: the one section that more than the command asks for.
+
+    Raises UsageError for what is wrong in it, or for a file that cannot be read.
+    """
+    file = _read(project_dir / FILE_NAME, FILE_NAME)
+    values = file.document.get("checkpoints", {})
+    section = {"checkpoints": values}
+    entries = [
+        *_in_document(section, file.place_of),
+        *(entry for entry in _in_environment(environ) if entry.setting.startswith("checkpoints.")),
+    ]
+    settings, problems = _settled(Settings(), entries)
+    if problems:
+        raise UsageError(problems[0].text)
+    return settings.checkpoints, {each.setting: each.source for each in entries if isinstance(each, _Entry)}
+
+
 def setting_names() -> list[str]:
     """Every setting, like `models.drafter`, in the order of the file."""
     defaults = Settings()
@@ -326,9 +357,10 @@ def variable_of(setting: str) -> str:
 
 
 def freeze(settings: Settings) -> str:
-    """The settings as a worker is sent them."""
+    """The settings as a worker is sent them, in a variable: nothing that may hold a password is among them."""
     document = asdict(settings)
     del document["notify"]  # Of no use to a worker, and an address in the command may be a secret.
+    del document["checkpoints"]
     for name, options in document["providers"].items():
         document["providers"][name] = {option: value for option, value in options.items() if value not in (None, "")}
     return json.dumps(document)

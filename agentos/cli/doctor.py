@@ -27,9 +27,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "doctor",
         help="check keys, models, tools and settings before the first run",
-        description="Check what a run needs: installation, settings, home and disk, terminal, git, isolation, tests, "
-        "models and their SDKs, keys. Makes one cheap call with each key, and runs the project's tests once, in a "
-        "copy. Exits 1 when something is an error.",
+        description="Check what a run needs: installation, settings, home and disk, checkpoints, terminal, git, "
+        "isolation, tests, models and their SDKs, keys. Makes one cheap call with each key, and runs the project's "
+        "tests once, in a copy. Exits 1 when something is an error.",
     )
     parser.add_argument("--no-calls", action="store_true", help="make no call to a provider")
     parser.add_argument("--no-suite", action="store_true", help="do not run the project's tests")

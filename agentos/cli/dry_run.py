@@ -14,7 +14,7 @@ from typing import Any
 from agentos.cli.preflight import Preflight
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
-from agentos.engine.done_notes import DoneNotes, StillDone
+from agentos.engine.done_notes import StillDone, notes_of
 from agentos.engine.plan import Item, Plan, input_hash, item_hash
 from agentos.errors import ExitCode
 from agentos.records.runs import past_durations
@@ -87,7 +87,7 @@ class _Known:
     def __init__(self, workflow: str, project_dir: Path, still_done: StillDone) -> None:
         self._workflow = workflow
         self._store = store_for(project_dir)
-        self._notes = DoneNotes(project_dir, workflow)
+        self._notes = notes_of(project_dir, workflow)
         self._still_done = still_done
 
     def standing(self, item: Item) -> Standing | None:

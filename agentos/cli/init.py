@@ -34,6 +34,7 @@ SECTION_WORDS = {
     "implementation": "How designs are implemented and tested.",
     "workstreams": "Git worktrees in which items are implemented.",
     "notify": "Whom to tell while nobody watches; only in your own agentos.toml, under ~/.agentos.",
+    "checkpoints": "Where unfinished items are kept, when several machines work on them.",
 }
 SETTING_WORDS = {
     "sources.issues": 'a folder of Markdown files, or "github:owner/repo?label=ready"',
@@ -80,6 +81,9 @@ SETTING_WORDS = {
     "notify.on": "what to tell: needs_review, failed, paused, done",
     "notify.desktop": "true: by a notification of the desktop, too",
     "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
+    "checkpoints.url": "postgresql://user@host/database; empty keeps one file per item under ~/.agentos",
+    "checkpoints.project": "what this project is called in that database, on every machine",
+    "checkpoints.patience_seconds": "how long nodes wait for a database that does not answer, before the run stops",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _FLAGS = {

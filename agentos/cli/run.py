@@ -25,7 +25,7 @@ from agentos.cli.options import (
 from agentos.cli.run_command import Work
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.done_notes import DoneNotes
+from agentos.engine.done_notes import notes_of
 from agentos.engine.graph_spec import GraphSpec, resolve_graph
 from agentos.engine.interpreter import Interpreter, check_interpreter, python_beside
 from agentos.engine.plan import Item, item_hash, select
@@ -187,7 +187,7 @@ def _refuse_unmet(chosen: Sequence[Item], items: Sequence[Item], workflow: str, 
     needed = {name: item.id for item in chosen for name in item.depends_on if name in known and name not in ids}
     if not needed:
         return
-    notes, checkpoints = DoneNotes(project_dir, workflow), store_for(project_dir)
+    notes, checkpoints = notes_of(project_dir, workflow), store_for(project_dir)
     ends = last_runs(project_dir, workflow.__eq__, needed)
     for name, item_id in needed.items():
         note, end = notes.done(name, item_hash(known[name])), ends.get(name)

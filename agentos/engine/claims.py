@@ -1,4 +1,8 @@
-"""Claims: which run holds which item. The kernel forgets a claim when its last holder is dead."""
+"""Claims: which run holds which item.
+
+On one machine the kernel keeps them, and forgets one when its last holder is dead. Where checkpoints are in a
+database that machines share, so are claims, beside the kernel's: see `postgres_claims.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
+from agentos.database import database_of
+from agentos.engine.checkpoints import session_of
 from agentos.files import remove_empty
 from agentos.paths import checkpoints_dir
 
@@ -22,7 +29,50 @@ _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
 _FLOCK_STRUCT = struct.Struct("hhqqi4x")
 
 
-class Claims:
+class Claims(Protocol):
+    """The items of one project that this process has. Safe to use from the run's loop alone."""
+
+    def fileno(self) -> int:
+        """For workers to inherit: what they hold is not taken as long as they live."""
+
+    def take(self, name: str) -> bool:
+        """False when another run, or a worker of a run that just died, holds it."""
+
+    def holder(self, name: str) -> str:
+        """Who holds what was refused, in words; empty where only the records of runs tell."""
+
+    def next_fence(self, name: str) -> int:
+        """For the next attempt at an item that was taken: from here on, earlier attempts can write no more.
+
+        0 where the kernel keeps attempts apart. Raises FenceRefused when the item has passed to somebody else.
+        """
+
+    def give_back(self, name: str) -> None: ...
+
+    def discard(self) -> None:
+        """Nothing was claimed for long: leave nothing behind that was not there before, unless somebody uses it."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Claims: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def claims_of(project_dir: Path, run_id: str = "") -> Claims:
+    """The claims of a project, where its checkpoints are. `run_id` is what others are told of the holder."""
+    local = FileClaims(checkpoints_dir(project_dir) / "claims.lock")
+    database = database_of(project_dir)
+    if database is None:
+        return local
+    from agentos.engine.postgres_claims import PostgresClaims  # noqa: PLC0415  Few have a database.
+
+    return PostgresClaims(local, session_of(database), run_id=run_id)
+
+
+class FileClaims:
     """One lock file per project; each item is one byte of it."""
 
     def __init__(self, lock_path: Path) -> None:
@@ -30,16 +80,14 @@ class Claims:
         self._is_ours = not lock_path.exists()
         self._fd = self._open()
 
-    @classmethod
-    def of_project(cls, project_dir: Path) -> Claims:
-        return cls(checkpoints_dir(project_dir) / "claims.lock")
+    @property
+    def path(self) -> Path:
+        return self._path
 
     def fileno(self) -> int:
-        """For workers to inherit."""
         return self._fd
 
     def take(self, name: str) -> bool:
-        """False when another run, or a worker of a run that just died, holds it."""
         is_taken = self._lock(fcntl.F_WRLCK, _place_of(name), 1)
         if is_taken and not os.fstat(self._fd).st_nlink:
             # `discard` came before our first lock: others use a new file by now.
@@ -49,8 +97,13 @@ class Claims:
             return self.take(name)
         return is_taken
 
+    def holder(self, name: str) -> str:
+        return ""
+
+    def next_fence(self, name: str) -> int:
+        return 0
+
     def discard(self) -> None:
-        """Nothing was claimed for long: leave no file behind that was not there before, unless somebody uses it."""
         if self._is_ours and self._lock(fcntl.F_WRLCK, 0, 0):
             with suppress(OSError):
                 self._path.unlink()
@@ -63,7 +116,7 @@ class Claims:
     def close(self) -> None:
         os.close(self._fd)
 
-    def __enter__(self) -> Claims:
+    def __enter__(self) -> FileClaims:
         return self
 
     def __exit__(
@@ -102,7 +155,7 @@ Holders = Callable[[], Mapping[str, str]]
 def take_claims(
     claims: Claims, names: Mapping[str, str], holders: Holders, *, patience_seconds: float = 5.0
 ) -> dict[str, str]:
-    """Claim items (id to claim name). Returns those that somebody else holds, with the run that does.
+    """Claim items (id to claim name). Returns those that somebody else holds, with who does.
 
     What no living run has is held by a worker that is about to die with its coordinator: wait for it. Empty stands
     for one that does not die in time.
@@ -112,7 +165,7 @@ def take_claims(
     held: dict[str, str] = {}
     while refused:
         living = holders()
-        held = {item_id: living.get(item_id, "") for item_id in refused}
+        held = {item_id: living.get(item_id) or claims.holder(names[item_id]) for item_id in refused}
         if all(held.values()) or time.monotonic() >= deadline:
             return held
         time.sleep(0.05)

@@ -103,6 +103,7 @@ class Coordinator:
         self._standby = self._make_standby()
         self._begin: Callable[[], None] = lambda: None
         self.has_begun = False
+        self._was_signalled = False
         self.exit_code = ExitCode.OK
 
     def _make_standby(self) -> Standby:
@@ -124,6 +125,11 @@ class Coordinator:
     @property
     def is_stopping(self) -> bool:
         return self._stopping.is_under_way
+
+    @property
+    def is_hurried(self) -> bool:
+        """A person wants it to stop, whatever the loop is busy with: what waits for something waits no longer."""
+        return self._was_signalled or self.is_stopping
 
     def execute(
         self, *, held: Mapping[str, str], done: Mapping[str, Done], announcements: Sequence[Event] = ()
@@ -170,7 +176,11 @@ class Coordinator:
 
     def warn(self, text: str) -> None:
         """Tell of something that went wrong beside the run. Safe from any thread."""
-        self._loop.post(lambda: self._emit(Warned(text=text)))
+        self._loop.post(lambda: self.warn_now(text))
+
+    def warn_now(self, text: str) -> None:
+        """For the loop's own thread, while it waits for something."""
+        self._emit(Warned(text=text))
 
     def send(self, item_id: str, message: DownMessage) -> None:
         self._backend.send(item_id, message)
@@ -236,6 +246,7 @@ class Coordinator:
 
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
+        self._was_signalled = True
         is_second = self.is_stopping
         self._loop.post(lambda: self._stop(name, at_once=is_second or self.is_stopping))
 

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from agentos.database import database_of
+from agentos.engine.checkpoints import session_of
 from agentos.engine.plan import Item
 from agentos.files import read_regular, write_whole
 from agentos.outcomes import Outcome, outcome_named
@@ -39,20 +42,54 @@ def always(_item: Item, _done: Done) -> bool:
     return True
 
 
-class DoneNotes:
-    """Of one workflow in one project. One small file per done item: claims keep two writers apart."""
+class DoneNotes(Protocol):
+    """Of one workflow in one project; where its checkpoints are."""
+
+    def mark_done(self, item_id: str, done: Done) -> None:
+        """So that the same command, after a stop, does not do the item again. Whoever does holds the item's claim."""
+
+    def done(self, item_id: str, input_hash: str) -> Done | None:
+        """How the item was done with this very input, if it was."""
+
+    def is_noted(self, item_id: str) -> bool:
+        """Whether it was done, with whatever input."""
+
+    def spent_usd(self) -> float:
+        """What the runs of the batch have spent so far; 0 if none had a budget."""
+
+    def note_spent(self, spent_usd: float) -> None:
+        """Until the batch is done or starts over."""
+
+    def forget_spent(self) -> None: ...
+
+    def forget(self, item_id: str) -> None: ...
+
+    def forget_all(self, item_ids: Iterable[str], run_id: str) -> None:
+        """In one step: after a kill, all of them count as done or none does."""
+
+
+def notes_of(project_dir: Path, workflow: str) -> DoneNotes:
+    """The done-notes of a workflow, where the project's checkpoints are."""
+    database = database_of(project_dir)
+    if database is None:
+        return FileNotes(project_dir, workflow)
+    from agentos.engine.postgres_notes import PostgresNotes  # noqa: PLC0415  Few have a database.
+
+    return PostgresNotes(session_of(database), project_dir, workflow)
+
+
+class FileNotes:
+    """One small file per done item: claims keep two writers apart."""
 
     def __init__(self, project_dir: Path, workflow: str) -> None:
         self._directory = done_notes_dir(project_dir, workflow)
 
     def mark_done(self, item_id: str, done: Done) -> None:
-        """So that the same command, after a stop, does not do the item again."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._finish_forgetting()
         self._path(item_id).write_text(json.dumps([done.input_hash, done.outcome.name, done.run_id, done.documents]))
 
     def done(self, item_id: str, input_hash: str) -> Done | None:
-        """How the item was done with this very input, if it was."""
         if any(item_id in forgotten for forgotten in self._forgotten().values()):
             return None
         try:
@@ -63,11 +100,9 @@ class DoneNotes:
         return done if known == input_hash else None
 
     def is_noted(self, item_id: str) -> bool:
-        """Whether it was done, with whatever input."""
         return self._path(item_id).exists()
 
     def spent_usd(self) -> float:
-        """What the runs of the batch have spent so far; 0 if none had a budget."""
         try:
             spent = float(read_regular(self._directory / _SPENT, _MOST_BYTES))
         except (OSError, ValueError):
@@ -75,7 +110,7 @@ class DoneNotes:
         return spent if 0.0 <= spent < float("inf") else 0.0
 
     def note_spent(self, spent_usd: float) -> None:
-        """Until the batch is done or starts over. A power cut may cost the last calls of it, a kill none."""
+        """A power cut may cost the last calls of it, a kill none."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         written = self._directory / f"{_SPENT}.new"
         written.write_text(f"{spent_usd:.6f}")
@@ -88,7 +123,6 @@ class DoneNotes:
         self._path(item_id).unlink(missing_ok=True)
 
     def forget_all(self, item_ids: Iterable[str], run_id: str) -> None:
-        """In one step: after a kill, all of them count as done or none does."""
         if self._directory.is_dir():
             self.forget_spent()
             (self._directory / _FORGOTTEN).mkdir(exist_ok=True, mode=0o700)

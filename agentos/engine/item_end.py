@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from agentos.engine.messages import ItemDone, ItemFailed, ItemStopped
 from agentos.engine.schedule import Ending
+from agentos.errors import AgentosError
 from agentos.outcomes import (
     AS_ASKED,
     AWAITING_REVIEW,
@@ -63,6 +64,8 @@ class GivenUp:
 
 def surprise(error: Exception) -> GivenUp:
     """What an item led to that the engine did not foresee."""
+    if isinstance(error, AgentosError):
+        return GivenUp(Cause.CRASHED, str(error))
     trace = "".join(traceback.format_exception(error))
     return GivenUp(Cause.CRASHED, f"AgentOS stumbled over this item: {type(error).__name__}: {error}", trace)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
-from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints import access_of, store_for
+from agentos.engine.checkpoints.access import StoreAccess
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims, claim_name
 from agentos.engine.documents import note_written, staged_path
-from agentos.engine.done_notes import Done, DoneNotes
+from agentos.engine.done_notes import Done, notes_of
 from agentos.engine.item_end import ItemEnd, without_documents
 from agentos.engine.plan import Item, item_hash
 from agentos.outcomes import Outcome
@@ -25,11 +28,20 @@ class ItemStore:
         self._workflow = workflow
         self._claims = claims
         self._checkpoints = store_for(project_dir)
-        self._done_notes = DoneNotes(project_dir, workflow)
+        self._done_notes = notes_of(project_dir, workflow)
 
     def checkpoint_address(self, item_id: str) -> str:
         """For the item's worker."""
         return self._checkpoints.address(self._ref(item_id))
+
+    def access(self, item_id: str) -> StoreAccess:
+        """For the item's next worker: with a fence that no earlier one has. Raises FenceRefused, OSError."""
+        fence = self._claims.next_fence(claim_name(self._workflow, item_id))
+        return replace(self._access, fence=fence)
+
+    @cached_property
+    def _access(self) -> StoreAccess:
+        return access_of(self._project_dir)
 
     def has_checkpoint(self, item_id: str) -> bool:
         return self._checkpoints.exists(self._ref(item_id))
@@ -69,9 +81,9 @@ class ItemStore:
 
         Some items of a batch stay done as long as others of it are noted as done: the batch goes on.
         """
-        if any(self._done_notes.is_noted(item_id) for item_id in set(batch) - set(item_ids)):
-            return
         with suppress(OSError):
+            if any(self._done_notes.is_noted(item_id) for item_id in set(batch) - set(item_ids)):
+                return
             self._done_notes.forget_all(item_ids, run_id)
 
     def give_back(self, item_id: str) -> None:

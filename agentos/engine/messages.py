@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from agentos.engine.checkpoints.access import StoreAccess
 from agentos.keys.leases import LeaseAnswer, LeaseRequest
 from agentos.keys.redaction import Marks
 from agentos.wire import Codec
@@ -29,6 +30,8 @@ class StartItem:
     """Finds secrets that nothing the worker keeps may show, wherever it got them from. It is told none of them."""
     options: dict[str, Any] = field(default_factory=dict)
     """How to run the graph: see `worker.py`."""
+    access: StoreAccess = field(default_factory=StoreAccess)
+    """To what its checkpoint is kept in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

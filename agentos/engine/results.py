@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from agentos.engine.checkpoints.protocol import FenceRefused
 from agentos.engine.done_notes import Done
 from agentos.engine.item_end import FinalMessage, ItemEnd, decide_end, surprise
 from agentos.engine.item_run import ItemRun
@@ -225,6 +226,9 @@ class Results:
         paths = [self._redactor.redact_text(path) for path in documents]
         try:
             self._store.note_done(item, shown, self._settings.run_id, paths)
+        except FenceRefused as error:
+            self._emit(Warned(text=f"{item.id}: {error}"))
+            return False
         except OSError as error:
             self._fault(f"cannot note that {item.id} is done: {error.strerror or error}")
             return False
@@ -234,8 +238,11 @@ class Results:
         """It has served its purpose. One that cannot be removed is in nobody's way: the item is noted as done."""
         try:
             self._store.remove_checkpoint(item_id)
+        except FenceRefused:
+            pass  # It is somebody else's by now.
         except OSError as error:
-            self._emit(Warned(text=f"{item_id}: cannot remove its checkpoint {error.filename}: {error.strerror}"))
+            where = f" {error.filename}" if error.filename else ""
+            self._emit(Warned(text=f"{item_id}: cannot remove its checkpoint{where}: {error.strerror}"))
 
     def _record_skip(self, item_id: str, cause: Cause, reason: str) -> None:
         self._record(ItemEnded(item_id=item_id, outcome=SKIPPED, cause=cause, reason=reason, seconds=0.0, attempts=0))

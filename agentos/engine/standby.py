@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agentos.engine.backends.protocol import WorkerEvents, WorkerExit
+from agentos.engine.checkpoints.protocol import FenceRefused
 from agentos.engine.item_store import ItemStore
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.messages import Heartbeat, ItemOpened, NodeReady, UpMessage
@@ -83,7 +84,11 @@ class Standby:
         item_id = next((i for i in self._next_up(self._most + 1) if self._can_prepare(i)), None)
         if item_id is None:
             return
-        self._workers[item_id] = _StandbyWorker(had_checkpoint=self._store.has_checkpoint(item_id))
+        try:
+            had_checkpoint = self._store.has_checkpoint(item_id)
+        except OSError:
+            return  # A database that does not answer: the item starts in its turn, and waits for it then.
+        self._workers[item_id] = _StandbyWorker(had_checkpoint=had_checkpoint)
         try:
             self._make_worker(item_id)
         except Exception:
@@ -142,5 +147,5 @@ class Standby:
             self._emit(ItemNoticed(item_id=item_id, text=worker.notice))
         if not worker.had_checkpoint:
             # No node has run: what cannot be removed is as good as new.
-            with suppress(OSError):
+            with suppress(OSError, FenceRefused):
                 self._store.remove_checkpoint(item_id)

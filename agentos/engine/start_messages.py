@@ -44,4 +44,5 @@ class StartMessages:
             environment={**environment, **item.environment},
             marks=self._redactor.marks(),
             options={**settings.graph_options, **item.options},
+            access=self._store.access(item.id),
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from agentos import outputs
 from agentos.engine.checkpoints import store_at
 from agentos.engine.checkpoints.opening import open_item
-from agentos.engine.checkpoints.protocol import CheckpointUnwritable, ItemCheckpoint, ItemRef
+from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnwritable, ItemCheckpoint, ItemRef
 from agentos.engine.documents import ItemDocuments
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE, memory_limit
 from agentos.engine.messages import (
@@ -262,7 +262,7 @@ def _serve(
     redactor = MarkRedactor(start.marks)
     try:
         graph = load()
-        store, ref = store_at(start.checkpoint_address), ItemRef(start.workflow, start.item_id)
+        store, ref = _store(start), ItemRef(start.workflow, start.item_id)
         opened = open_item(store, ref, start.input, fresh=start.fresh)
         checkpoint = opened.checkpoint
         standing = checkpoint.standing
@@ -300,6 +300,13 @@ def _serve(
         return _failed(error, finished, redactor)
     finally:
         outputs.set_keeper(None)
+
+
+def _store(start: StartItem) -> CheckpointStore:
+    def say(text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+
+    return store_at(start.checkpoint_address, start.access, on_wait=say)
 
 
 def _fold(checkpoint: ItemCheckpoint | None) -> None:

@@ -299,7 +299,7 @@ def _redact_over_lines(text: str) -> str:
     return text
 
 
-def redact_record(value: Any, redactor: Redactor) -> Any:
+def redact_record(value: Any, redactor: Masking) -> Any:
     """Copy JSON-like data with every text in it redacted, the keys of dictionaries too."""
     return map_texts(
         value, lambda text: redactor.redact_text(text) if isinstance(text, str) else redactor.redact(text)

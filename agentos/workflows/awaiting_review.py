@@ -12,7 +12,7 @@ from typing import Any
 from agentos.clock import utc_now
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, NotAsking
-from agentos.engine.claims import Claims, claim_name
+from agentos.engine.claims import Claims, claim_name, claims_of
 from agentos.errors import AgentosError
 from agentos.settings import Settings
 from agentos.workflows.document_checks import check_document
@@ -115,7 +115,7 @@ def approve_document(project_dir: Path, settings: Settings, document: Standing) 
 @contextmanager
 def claimed(project_dir: Path, workflow: str, item_id: str) -> Iterator[None]:
     """Hold an item: no run has it meanwhile. Raises NotAnswerable when one does."""
-    with Claims.of_project(project_dir) as claims:
+    with claims_of(project_dir) as claims:
         if not _claimed(claims, claim_name(workflow, item_id)):
             label = label_of(workflow, item_id)
             raise NotAnswerable(f"A run is working on {label} now: answer when it has parked again or ended.")

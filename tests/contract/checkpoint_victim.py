@@ -29,11 +29,8 @@ def sqlite_that_dies(directory: Path, at: str) -> CheckpointStore:
     return SqliteStore(directory, write)
 
 
-STORES = {"sqlite": sqlite_that_dies}
-
-
-def main(kind: str, directory: str, deed: str, at: str) -> None:
-    store = STORES[kind](Path(directory), at)
+def main(directory: str, deed: str, at: str) -> None:
+    store = sqlite_that_dies(Path(directory), at)
     match deed:
         case "run":
             run(store, Story().chain("n1", "n2", "n3"))

@@ -20,7 +20,7 @@ from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.checkpoints.sqlite import SqliteStore
-from agentos.engine.claims import Claims
+from agentos.engine.claims import FileClaims
 from agentos.engine.loop import Loop
 from agentos.engine.messages import (
     DownMessage,
@@ -112,13 +112,13 @@ class Noisy:
 class Kind:
     """One backend, and what only its tests know of it."""
 
-    make: Callable[[Loop, BackendEvents, WorkerSetup, Claims], Backend]
+    make: Callable[[Loop, BackendEvents, WorkerSetup, FileClaims], Backend]
     lose: Callable[[str], None]
     """Take away what the workers of this run are made with, as a crash would."""
 
 
 def _fork_server(*, fork: bool) -> Kind:
-    def make(loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: Claims) -> Backend:
+    def make(loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: FileClaims) -> Backend:
         redactor = Redactor([SECRET])
         return ForkServerBackend(loop, events, setup, fork=fork, claims_fd=claims.fileno(), redactor=redactor)
 
@@ -161,7 +161,7 @@ class Bench:
         self._enough: Callable[[], object] = lambda: False
         (folder / "flow.py").write_text(FLOW)
         self.loop = Loop()
-        self.claims = Claims(folder / "claims.lock")
+        self.claims = FileClaims(folder / "claims.lock")
         self.run_id = f"contract-{os.getpid()}-{folder.name}"
         setup = WorkerSetup(
             run_id=self.run_id,
@@ -525,7 +525,7 @@ def test_a_worker_holds_its_claim_as_long_as_it_lives(own: Bench) -> None:
     own.start("held")
     own.until(lambda: own.said("held", ItemOpened), "the item to open")
     own.claims.close()
-    own.claims = Claims(own.folder / "claims.lock")
+    own.claims = FileClaims(own.folder / "claims.lock")
     assert not own.claims.take("contract/held")
     own.backend.kill("held")
     own.gone("held")

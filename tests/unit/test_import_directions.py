@@ -32,6 +32,7 @@ HEAVY = {
     "githubkit",
     "keyring",
     "asyncio",
+    "psycopg",
     "starlette",
     "uvicorn",
 }
@@ -112,6 +113,7 @@ ROOMS = (
     "providers",
     "setting_rules",
     "settings",
+    "database",
     "outputs",
     "records",
     "keys",
@@ -347,6 +349,9 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
         "agentos.engine.subgraph_nodes",
         "agentos.engine.checkpoints.serializer",
         "agentos.engine.checkpoints.sqlite_saver",
+        "agentos.engine.checkpoints.progress",
+        "agentos.engine.checkpoints.postgres_saver",
+        "agentos.engine.checkpoints.postgres_schema",
     }
 
 

@@ -71,6 +71,9 @@ REFUSED: dict[str, list[Any]] = {
     "workstreams.link": [["../.env"]],
     "workstreams.ports": [["WEB PORT"], ["1PORT"]],
     "workstreams.names": [["TEST-DB"]],
+    "checkpoints.url": ["mysql://host/db", "postgresql://", "postgresql://host/db#x", "postgresql://h/db?password=x"],
+    "checkpoints.project": ["a/b", "-a", "a b"],
+    "checkpoints.patience_seconds": [0, 3601, "long"],
     **{name: OF_PROVIDERS[name.rpartition(".")[2]] for name in NAMES if name.startswith("providers.")},
 }
 OF_ANY_TYPE = [3, -1, True, 2.5, "x", "", ["x"], {"x": 1}]

@@ -24,6 +24,8 @@ class WorkerSetup:
     """`MODULE:ATTR` or `PATH.py:ATTR`."""
     search_dir: Path
     """Where the graph's module is looked for."""
+    checkpoint_address: str = ""
+    """Of no item: what such addresses need is loaded before workers are made."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Without secrets."""
     python: Path | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,6 +19,33 @@ if TYPE_CHECKING:
 
 class CheckpointUnwritable(Exception):
     """The item's state cannot be saved: a fault of the run, not of the item."""
+
+
+class StoreAway(CheckpointUnwritable, AgentosError, OSError):
+    """What checkpoints are kept in does not answer now: nothing was lost, and the same may work later."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(errno.EIO, text)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class StoreRefuses(CheckpointUnwritable, AgentosError, OSError):
+    """What checkpoints are kept in answers, and will not: a password, a right, room, or a program is missing."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(errno.EACCES, text)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class FenceRefused(AgentosError):
+    """The item has passed to another worker or run, and this one may not write any more. Nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("another run or worker has taken this item over; nothing more of this one is kept")
 
 
 class CheckpointUnusable(AgentosError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentos.engine.checkpoints import store_for
+from agentos.engine.checkpoints import local_store
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import InvalidIdentifier
 from agentos.paths import find_project_dir
@@ -34,5 +34,5 @@ def build_checkpoint_db_path(workflow_type: str, issue_number: str, project_dir:
             f"{MAX_WORKFLOW_TYPE_LENGTH} characters; choose a shorter name"
         )
     item_id = sanitize_identifier(issue_number)
-    store = store_for(project_dir or find_project_dir(Path.cwd()))
+    store = local_store(project_dir or find_project_dir(Path.cwd()))
     return Path(store.address(ItemRef(workflow_type, item_id)))

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from agentos.engine.claims import Claims, claim_name, take_claims
+from agentos.engine.claims import FileClaims, claim_name, take_claims
 
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from agentos.engine.claims import Claims, claim_name, take_claims
-claims = Claims(Path(sys.argv[1]))
+from agentos.engine.claims import FileClaims, claim_name, take_claims
+claims = FileClaims(Path(sys.argv[1]))
 assert claims.take(sys.argv[2])
 if "fork" in sys.argv:
     worker = os.fork()
@@ -48,7 +48,7 @@ def hold(lock_path: Path, name: str, *flags: str) -> subprocess.Popen[str]:
     return process
 
 
-def wait_until_taken(claims: Claims, name: str) -> None:
+def wait_until_taken(claims: FileClaims, name: str) -> None:
     deadline = time.monotonic() + 30
     while not claims.take(name):
         assert time.monotonic() < deadline, "the claim was never given up"
@@ -56,7 +56,7 @@ def wait_until_taken(claims: Claims, name: str) -> None:
 
 
 def test_a_claim_is_refused_to_a_second_run_and_only_that_claim(lock_path: Path) -> None:
-    with Claims(lock_path) as one, Claims(lock_path) as other:
+    with FileClaims(lock_path) as one, FileClaims(lock_path) as other:
         assert one.take("lld/1")
         assert not other.take("lld/1")
         assert other.take("lld/2")
@@ -64,13 +64,13 @@ def test_a_claim_is_refused_to_a_second_run_and_only_that_claim(lock_path: Path)
 
 
 def test_taking_ones_own_claim_again_is_fine(lock_path: Path) -> None:
-    with Claims(lock_path) as claims:
+    with FileClaims(lock_path) as claims:
         assert claims.take("a")
         assert claims.take("a")
 
 
 def test_a_claim_given_back_can_be_taken(lock_path: Path) -> None:
-    with Claims(lock_path) as one, Claims(lock_path) as other:
+    with FileClaims(lock_path) as one, FileClaims(lock_path) as other:
         one.take("a")
         one.take("b")
         one.give_back("a")
@@ -79,26 +79,26 @@ def test_a_claim_given_back_can_be_taken(lock_path: Path) -> None:
 
 
 def test_closing_gives_everything_back(lock_path: Path) -> None:
-    with Claims(lock_path) as one:
+    with FileClaims(lock_path) as one:
         one.take("a")
-    with Claims(lock_path) as other:
+    with FileClaims(lock_path) as other:
         assert other.take("a")
 
 
 def test_many_names_never_meet(lock_path: Path) -> None:
     names = [claim_name(kind, str(number)) for kind in ("lld", "issue") for number in range(2_000)]
-    with Claims(lock_path) as one, Claims(lock_path) as other:
+    with FileClaims(lock_path) as one, FileClaims(lock_path) as other:
         assert all(one.take(name) for name in names[::2])
         assert all(other.take(name) for name in names[1::2])
 
 
 def test_the_lock_file_is_private_and_its_folder_is_made(lock_path: Path) -> None:
-    with Claims(lock_path):
+    with FileClaims(lock_path):
         assert lock_path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_claim_ends_when_its_process_is_killed(lock_path: Path) -> None:
-    with hold(lock_path, "a") as holder, Claims(lock_path) as claims:
+    with hold(lock_path, "a") as holder, FileClaims(lock_path) as claims:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         assert not claims.take("a")
@@ -108,7 +108,7 @@ def test_a_claim_ends_when_its_process_is_killed(lock_path: Path) -> None:
 
 
 def test_a_claim_lasts_until_the_worker_that_inherited_it_is_gone_too(lock_path: Path) -> None:
-    with hold(lock_path, "a", "fork") as coordinator, Claims(lock_path) as claims:
+    with hold(lock_path, "a", "fork") as coordinator, FileClaims(lock_path) as claims:
         assert coordinator.stdout is not None
         worker = int(coordinator.stdout.readline())
         try:
@@ -121,7 +121,7 @@ def test_a_claim_lasts_until_the_worker_that_inherited_it_is_gone_too(lock_path:
 
 
 def test_any_other_error_is_not_mistaken_for_a_refusal(lock_path: Path) -> None:
-    claims = Claims(lock_path)
+    claims = FileClaims(lock_path)
     claims.close()
     with pytest.raises(OSError, match="Bad file descriptor") as caught:
         claims.take("a")
@@ -129,7 +129,7 @@ def test_any_other_error_is_not_mistaken_for_a_refusal(lock_path: Path) -> None:
 
 
 def test_a_run_learns_at_once_which_items_a_live_run_holds(lock_path: Path) -> None:
-    with Claims(lock_path) as one, Claims(lock_path) as other:
+    with FileClaims(lock_path) as one, FileClaims(lock_path) as other:
         one.take("w/b")
         names = {"a": "w/a", "b": "w/b", "c": "w/c"}
         assert take_claims(other, names, lambda: {"b": "run-1"}) == {"b": "run-1"}
@@ -137,7 +137,7 @@ def test_a_run_learns_at_once_which_items_a_live_run_holds(lock_path: Path) -> N
 
 
 def test_a_run_waits_for_the_last_worker_of_a_dead_one(lock_path: Path) -> None:
-    with hold(lock_path, "w/a") as holder, Claims(lock_path) as claims:
+    with hold(lock_path, "w/a") as holder, FileClaims(lock_path) as claims:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         # Another run is alive, but it has other items: who holds this one is about to die.
@@ -149,14 +149,14 @@ def test_a_run_waits_for_the_last_worker_of_a_dead_one(lock_path: Path) -> None:
 
 
 def test_a_lock_file_that_was_not_there_before_can_be_discarded_with_its_empty_folders(tmp_path: Path) -> None:
-    with Claims(tmp_path / "home" / "checkpoints" / "project" / "claims.lock") as claims:
+    with FileClaims(tmp_path / "home" / "checkpoints" / "project" / "claims.lock") as claims:
         assert claims.take("a")
         claims.discard()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lock_file_that_another_uses_is_not_discarded(lock_path: Path) -> None:
-    with Claims(lock_path) as made, Claims(lock_path) as other:
+    with FileClaims(lock_path) as made, FileClaims(lock_path) as other:
         other.take("b")
         made.discard()
         assert lock_path.exists()
@@ -166,11 +166,11 @@ def test_a_lock_file_that_another_uses_is_not_discarded(lock_path: Path) -> None
 
 
 def test_who_opened_a_lock_file_before_it_was_discarded_claims_in_the_next_one(lock_path: Path) -> None:
-    with Claims(lock_path) as made, Claims(lock_path) as late:
+    with FileClaims(lock_path) as made, FileClaims(lock_path) as late:
         number = late.fileno()
         made.discard()
         assert late.take("a")
         assert late.fileno() == number  # Workers inherit it by that number.
-        with Claims(lock_path) as newest:
+        with FileClaims(lock_path) as newest:
             assert not newest.take("a")
             assert newest.take("b")

@@ -11,9 +11,9 @@ import pytest
 
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemCheckpoint, ItemRef
-from agentos.engine.claims import Claims, claim_name
+from agentos.engine.claims import FileClaims, claim_name
 from agentos.engine.documents import ItemDocuments, Writers, WrittenByAnother, staged_path, written_by
-from agentos.engine.done_notes import DoneNotes
+from agentos.engine.done_notes import FileNotes
 from agentos.engine.item_end import ItemEnd
 from agentos.engine.item_store import ItemStore
 from agentos.engine.plan import Item, input_hash
@@ -26,7 +26,7 @@ class Bench:
         self.project = root / "project"
         self.project.mkdir()
         self.lock_path = root / "claims.lock"
-        self.claims = Claims(self.lock_path)
+        self.claims = FileClaims(self.lock_path)
         self.store = ItemStore(self.project, "flow", self.claims)
         self.writers = Writers(self.project)
 
@@ -138,11 +138,11 @@ def test_a_later_run_knows_whose_document_is_there_as_long_as_it_is(bench: Bench
 def test_a_done_item_is_noted_and_forgotten_with_its_batch(bench: Bench) -> None:
     item = Item(id="a", input={"n": 1})
     bench.store.note_done(item, COMPLETED, "run-1")
-    noted = DoneNotes(bench.project, "flow").done("a", input_hash(item.input))
+    noted = FileNotes(bench.project, "flow").done("a", input_hash(item.input))
     assert noted is not None
     assert (noted.outcome, noted.run_id) == (COMPLETED, "run-1")
     bench.store.forget_done(["a", "never-ran"], "run-1")
-    assert DoneNotes(bench.project, "flow").done("a", input_hash(item.input)) is None
+    assert FileNotes(bench.project, "flow").done("a", input_hash(item.input)) is None
 
 
 def test_staged_documents_are_whole_and_beside_their_place(bench: Bench) -> None:
@@ -155,7 +155,7 @@ def test_staged_documents_are_whole_and_beside_their_place(bench: Bench) -> None
 def test_an_item_given_back_is_anybodys(bench: Bench) -> None:
     name = claim_name("flow", "a")
     assert bench.claims.take(name)
-    with Claims(bench.lock_path) as other:
+    with FileClaims(bench.lock_path) as other:
         assert not other.take(name)
         bench.store.give_back("a")
         assert other.take(name)

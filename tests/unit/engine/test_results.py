@@ -13,9 +13,9 @@ import pytest
 from agentos.engine.backends.protocol import Backend
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.claims import Claims, claim_name
+from agentos.engine.claims import FileClaims, claim_name
 from agentos.engine.documents import staged_path
-from agentos.engine.done_notes import Done, DoneNotes
+from agentos.engine.done_notes import Done, FileNotes
 from agentos.engine.item_run import ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
 from agentos.engine.item_watch import TimeLimits
@@ -45,8 +45,8 @@ class Bench:
         self.faults: list[str] = []
         self.seen: list[tuple[bool, bool]] = []
         self.loop = Loop(lambda: 100.0)
-        self.claims = Claims(root / "claims.lock")
-        self.notes = DoneNotes(self.project, "flow")
+        self.claims = FileClaims(root / "claims.lock")
+        self.notes = FileNotes(self.project, "flow")
         self.settings = RunSettings(run_id="run-2", workflow="flow", project_dir=self.project, time_limits=LIMITS)
         store = ItemStore(self.project, "flow", self.claims)
         self.address = store.checkpoint_address
@@ -118,7 +118,7 @@ def test_a_note_that_cannot_be_written_stops_the_run_and_keeps_the_finished_chec
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(DoneNotes, "mark_done", full_disk)
+    monkeypatch.setattr(FileNotes, "mark_done", full_disk)
     assert bench.results.worker_gone(bench.run_of("a", DONE), 0) is Ending.DONE
     assert bench.faults == ["cannot note that a is done: No space left on device"]
     assert bench.has_checkpoint("a")

@@ -10,7 +10,7 @@ import pytest
 from agentos.engine.backends.protocol import WorkerExit
 from agentos.engine.checkpoints import store_at
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.claims import Claims
+from agentos.engine.claims import FileClaims
 from agentos.engine.item_store import ItemStore
 from agentos.engine.loop import Loop
 from agentos.engine.messages import Heartbeat, ItemOpened, NodeReady, UpMessage
@@ -65,7 +65,7 @@ class Place:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ItemStore]:
-    with Claims(tmp_path / "claims.lock") as claims:
+    with FileClaims(tmp_path / "claims.lock") as claims:
         yield ItemStore(tmp_path, "test", claims)
 
 

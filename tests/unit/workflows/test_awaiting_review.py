@@ -14,7 +14,7 @@ from drafting_bench import ISSUE, Bench
 from agentos.cli.main import main
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.claims import Claims, claim_name
+from agentos.engine.claims import claim_name, claims_of
 from agentos.workflows import awaiting_review as waiting
 from agentos.workflows.awaiting_review import NotAnswerable, give_answer, waiting_items
 
@@ -86,7 +86,7 @@ def test_an_item_in_the_hands_of_a_run_takes_no_answer(
     go_on()
     monkeypatch.setattr(waiting, "CLAIM_PATIENCE_SECONDS", 0.1)
     (item,) = waiting_items(bench.project)
-    with Claims.of_project(bench.project) as theirs:
+    with claims_of(bench.project) as theirs:
         assert theirs.take(claim_name("lld", "7"))
         with pytest.raises(NotAnswerable, match="A run is working on LLD-7 now"):
             give_answer(bench.project, item, {"action": "approve"})

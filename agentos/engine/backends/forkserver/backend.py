@@ -98,6 +98,7 @@ class ForkServerBackend:
             "run_id": setup.run_id,
             "graph": setup.graph,
             "search_dir": str(setup.search_dir),
+            "checkpoint_address": setup.checkpoint_address,
             "fork": fork,
             "coordinator_pid": os.getpid(),
             "memory_limit": memory_limit(setup.environment.get(MEMORY_LIMIT_VARIABLE, "")),

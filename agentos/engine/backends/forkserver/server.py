@@ -137,9 +137,12 @@ class ForkServer:
 
     def _preload(self) -> bool:
         """Load what workers share. False: the graph cannot be loaded, and the coordinator knows why."""
-        from agentos.engine import graph, shared_store, worker  # noqa: F401, PLC0415  For the workers to find.
+        from agentos.engine import checkpoints, graph, shared_store, worker  # noqa: F401, PLC0415  For the workers to find.
 
         graph.warm_up()
+        # What is missing is told by the first who needs it.
+        with suppress(Exception):
+            checkpoints.preload(self._settings["checkpoint_address"])
         if (known := self._settings.get("loaded_before")) is not None:
             self._extension = extension_named(self._settings["extension"])
             return self._ready(known["input_keys"], known["notice"])
