@@ -28,11 +28,13 @@ class RunOutput:
         *,
         is_json: bool,
         is_quiet: bool,
+        shows_node: bool = False,
         on_closed: Callable[[], None],
         on_drained: Callable[[], None],
     ) -> None:
         """`on_closed`: the reader has left. `on_drained`: one that was slow has caught up."""
         self._loop = loop
+        self._shows_node = shows_node
         self._on_closed = on_closed
         self._on_drained = on_drained
         self._sinks: list[StreamSink] = []
@@ -69,6 +71,7 @@ class RunOutput:
             colour=wants_colour(environment(), is_terminal=is_terminal),
             clock=self._loop.now,
             run_dir=run_dir,
+            shows_node=self._shows_node,
         )
 
 

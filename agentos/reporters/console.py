@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agentos.events import Event, ItemEnded, OutputProduced, RunEnded, RunStarted, Stamped, StopRequested
+from agentos.events import Event, ItemEnded, ItemStarted, OutputProduced, RunEnded, RunStarted, Stamped, StopRequested
 from agentos.reporters.progress import Progress
 from agentos.reporters.sink import Sink
 from agentos.reporters.summary import Summary, summary_lines
@@ -55,7 +55,7 @@ class ConsoleReporter:
 
     On a terminal the progress stays at the bottom: call `tick` when `next_tick` says so. In a pipe it is a plain line
     each time an item ends. `clock` and `tick` share one monotonic time base; `columns` is asked at every drawing.
-    With `run_dir` the summary names the logs.
+    With `run_dir` the summary names the logs; with `shows_node` labels name the cluster's node that an item is on.
     """
 
     def __init__(
@@ -67,11 +67,14 @@ class ConsoleReporter:
         colour: bool,
         clock: Callable[[], float] = time.monotonic,
         run_dir: Path | None = None,
+        shows_node: bool = False,
     ) -> None:
         self._sink = sink
         self._colour = colour
         self._clock = clock
         self._run_dir = run_dir
+        self._shows_node = shows_node
+        self._nodes: dict[str, str] = {}
         self._label_of: LabelOf = str
         self._progress = Progress()
         self._summary = Summary()
@@ -84,7 +87,9 @@ class ConsoleReporter:
         event, now = stamped.event, self._clock()
         self._summary.add(stamped)
         if isinstance(event, RunStarted):
-            self._label_of = labels_with(event.label_prefix)
+            self._label_of = self._with_node(labels_with(event.label_prefix))
+        if isinstance(event, ItemStarted) and self._shows_node and event.cluster_node:
+            self._nodes[event.item_id] = f"@{event.cluster_node}"
         is_news = self._progress.note(event, now)
         data = self._bytes_of(event)
         if isinstance(event, RunEnded):
@@ -97,6 +102,9 @@ class ConsoleReporter:
             self._write(self._bottom.redrawn(self._status, now, above=data))
         elif data:
             self._write(self._bottom.repeated(above=data))
+
+    def _with_node(self, label_of: LabelOf) -> LabelOf:
+        return lambda item_id: label_of(item_id) + self._nodes.get(item_id, "")
 
     def tick(self, now: float) -> None:
         """Redraw the progress if its time has come."""
