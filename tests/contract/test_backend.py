@@ -148,7 +148,7 @@ def _cluster() -> RayCluster:
 
 
 def _ray() -> Kind:
-    def make(loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: Claims) -> Backend:
+    def make(loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: FileClaims) -> Backend:
         return RayBackend(
             loop,
             events,

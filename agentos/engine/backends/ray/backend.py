@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentos.database import is_database
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.backends.ray.connection import Connection
 from agentos.engine.backends.ray.meeting import MeetingPlace, identity_of
@@ -21,6 +22,8 @@ from agentos.engine.backends.ray.messages import (
     Alive,
     AllLost,
     Begin,
+    Branches,
+    Document,
     End,
     Frames,
     FromNode,
@@ -29,6 +32,7 @@ from agentos.engine.backends.ray.messages import (
     Hello,
     Join,
     Kill,
+    Lacks,
     Load,
     Loaded,
     LoadingWrote,
@@ -39,6 +43,9 @@ from agentos.engine.backends.ray.messages import (
     NotLoaded,
     OfBridge,
     Order,
+    Piece,
+    PieceTaken,
+    ProjectReady,
     Said,
     Start,
     Tell,
@@ -51,10 +58,15 @@ from agentos.engine.backends.ray.messages import (
     to_bridge,
     to_node,
 )
+from agentos.engine.backends.ray.secrecy import HOW_TO_ENCRYPT, is_encrypted, variables_for_others, without_secrets
+from agentos.engine.backends.ray.sent_project import Parcel, SentProject
 from agentos.engine.loop import Loop
 from agentos.engine.messages import DownMessage, StartItem
 from agentos.environment import environment
+from agentos.errors import ExitCode
+from agentos.keys.leases import LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.redaction import Redactor
+from agentos.providers.evidence import TransportFailed
 from agentos.text.words import counted
 from agentos.wire import LineBuffer
 
@@ -81,8 +93,10 @@ class _Node:
     places: int
     lines: LineBuffer = field(default_factory=LineBuffer)
     items: set[str] = field(default_factory=set)
-    is_here: bool = False
+    parcel: Parcel | None = None
+    """What travels to and from a node that has another disk; None on this machine."""
     is_ready: bool = False
+    is_refused: bool = False
     losses: int = 0
     suspended: frozenset[str] = frozenset()
 
@@ -121,6 +135,9 @@ class RayBackend:
         self._frames = Frames()
         self._nodes: dict[int, _Node] = {}
         self._where: dict[str, int] = {}
+        self._addresses: dict[str, str] = {}
+        self._project = SentProject(loop, project_dir)
+        self._is_encrypted = is_encrypted(environment())
         self._waiting: deque[StartItem] = deque()
         """Items that have no place for now: a node was lost between their turn and their start."""
         self._is_loaded = False
@@ -169,12 +186,31 @@ class RayBackend:
         node = self._nodes[channel]
         node.items.add(message.item_id)
         self._where[message.item_id] = channel
+        self._addresses[message.item_id] = message.checkpoint_address
+        if node.parcel is not None:
+            node.parcel.send_branches()
+            message = message if self._is_encrypted else without_secrets(message)
         self._say(channel, Start(message=message))
 
     def send(self, item_id: str, message: DownMessage) -> None:
         channel = self._where.get(item_id)
-        if channel is not None:
-            self._say(channel, Tell(item_id=item_id, message=message))
+        if channel is None:
+            return
+        if isinstance(message, LeaseGranted) and self._nodes[channel].parcel is not None and not self._is_encrypted:
+            message = self._keep_key_here(item_id, message)
+        self._say(channel, Tell(item_id=item_id, message=message))
+
+    def _keep_key_here(self, item_id: str, granted: LeaseGranted) -> LeaseRefused:
+        """The key serves others; the worker is told why it gets none."""
+        unused = LeaseReturn(fence=granted.lease.fence, evidence=TransportFailed(reason="the key did not leave"))
+        self._loop.post(lambda: self._events.worker_said(item_id, unused))
+        name = self.node_of(item_id)
+        return LeaseRefused(
+            ticket=granted.ticket,
+            exit_code=int(ExitCode.NO_USABLE_KEY),
+            message=f"no key goes to {name}, another machine, over a connection that anybody can read: "
+            f"{HOW_TO_ENCRYPT}",
+        )
 
     def kill(self, item_id: str) -> None:
         channel = self._where.get(item_id)
@@ -287,18 +323,17 @@ class RayBackend:
 
     def _begin(self) -> Begin:
         setup = self._setup
-        known = {name: value for name, value in setup.environment.items() if name not in _HIDDEN_VARIABLES}
         return Begin(
             run_id=setup.run_id,
             graph=setup.graph,
             search_dir=str(setup.search_dir),
             project_dir=str(self._project_dir),
             project_identity=identity_of(str(self._project_dir)),
-            environment=known,
             python=str(setup.python or ""),
             extension=setup.extension,
             extension_options=dict(setup.extension_options),
             fork=self._fork,
+            checkpoint_address=setup.checkpoint_address,
             meeting_path=self._meeting.path,
             meeting_word=self._meeting.word,
         )
@@ -368,11 +403,21 @@ class RayBackend:
                 self._gone(node, message)
             case Alive(suspended=suspended):
                 node.suspended = frozenset(suspended)
-            case Hello(is_here=is_here):
-                node.is_here = is_here
-                self._say(channel, Load(secrets=tuple(self._redactor.secrets)))
-                if self._is_paused:
-                    self._say(channel, Order(name="pause_output"))
+            case Hello(is_here=True):
+                self._let_load(channel)
+            case Hello():
+                self._greet_stranger(channel, node)
+            case Lacks(keys=keys) if node.parcel is not None:
+                node.parcel.send_parts(keys)
+            case PieceTaken() if node.parcel is not None:
+                node.parcel.send_next()
+            case ProjectReady(problem=problem):
+                self._project_ready(channel, problem)
+            case Branches() | Document() if node.parcel is not None:
+                node.parcel.expect(message)
+            case Piece() if node.parcel is not None:
+                for text in node.parcel.take(message, self._addresses.__getitem__):
+                    self._events.noticed(text)
             case Loaded():
                 self._loaded(node, message)
             case NotLoaded(message=text, place=place, is_usage=is_usage):
@@ -384,6 +429,52 @@ class RayBackend:
             case LoadingWrote():
                 pass  # The first node has printed the same.
 
+    def _let_load(self, channel: int) -> None:
+        variables = {name: value for name, value in self._setup.environment.items() if name not in _HIDDEN_VARIABLES}
+        secrets = tuple(self._redactor.secrets)
+        if self._nodes[channel].parcel is not None:
+            variables = variables_for_others(variables, encrypted=self._is_encrypted)
+            secrets = secrets if self._is_encrypted else ()
+        self._say(channel, Load(environment=variables, secrets=secrets))
+        if self._is_paused:
+            self._say(channel, Order(name="pause_output"))
+
+    def _greet_stranger(self, channel: int, node: _Node) -> None:
+        """A node that is another machine, or sees another disk."""
+        if not is_database(self._setup.checkpoint_address):
+            self._refuse(
+                channel,
+                "it is another machine or has another disk, and checkpoints are files of this one. Keep them in "
+                "PostgreSQL: [checkpoints] url in agentos.toml, see docs/howto/cluster.md",
+            )
+            return
+        node.parcel = Parcel(self._project, self._project_dir, lambda message: self._say(channel, message))
+        self._project.when_packed(lambda: self._offer_project(channel))
+
+    def _offer_project(self, channel: int) -> None:
+        if channel not in self._nodes:
+            return
+        if self._project.problem:
+            self._refuse(channel, f"the project cannot travel there: {self._project.problem}")
+        else:
+            self._say(channel, self._project.offer())
+
+    def _project_ready(self, channel: int, problem: str) -> None:
+        if problem:
+            self._refuse(channel, f"the project cannot be made there: {problem}")
+        else:
+            self._let_load(channel)
+
+    def _refuse(self, channel: int, reason: str) -> None:
+        """The node takes no items. Without any other the run cannot begin."""
+        node = self._nodes[channel]
+        node.places = 0
+        node.is_refused = True
+        if not self._is_loaded and all(each.is_refused for each in self._nodes.values()):
+            self._fail(self._trouble(f"{node.name} cannot be used: {reason}"))
+        else:
+            self._events.noticed(f"{node.name} is not used: {reason}")
+
     def _fork_server_lost(self, channel: int, node: _Node, reason: str) -> None:
         node.is_ready = False
         node.losses += 1
@@ -392,7 +483,7 @@ class RayBackend:
             self._events.noticed(f"{node.name} is not used any more: {reason} {node.losses} times")
         else:
             self._events.noticed(f"{node.name}: {reason}; starting another")
-            self._say(channel, Load(secrets=()))
+            self._let_load(channel)
         self._count_places()
 
     def _loaded(self, node: _Node, message: Loaded) -> None:

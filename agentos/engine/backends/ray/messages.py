@@ -31,20 +31,81 @@ class Begin:
     project_dir: str
     project_identity: str
     """Which folder of which disk that is."""
-    environment: dict[str, str] = field(repr=False)
     python: str
     extension: str
     extension_options: dict[str, Any]
     fork: bool
+    checkpoint_address: str
     meeting_path: str
     """A socket that only processes of the coordinator's machine can find."""
     meeting_word: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeProject:
+    """Down, to a node that has another disk: the project, as parts that it may have from an earlier run."""
+
+    commits: str
+    """Empty for a project without git."""
+    files: str
+    deleted: tuple[str, ...]
+    head: str
+    home_dir: str
+    """Where the coordinator keeps what documents may name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Both ways: a piece of something that is too long for one message, in base64. Answered by PieceTaken."""
+
+    key: str
+    data: str
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceTaken:
+    """Up: send the next one."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branches:
+    """Both ways: where branches are by now; the piece of this key has their commits."""
+
+    key: str
+    branches: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Up, before the item is done: the piece of this key is what the item has written to the path."""
+
+    item_id: str
+    key: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacks:
+    """Up: parts of the project that the node does not have."""
+
+    keys: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectReady:
+    """Up: the graph can be loaded. The problem, if there is one, is why it cannot."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """Down: load the graph. The secrets are those that no output may show."""
 
+    environment: dict[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(repr=False)
 
 
@@ -158,8 +219,24 @@ class Alive:
     suspended: list[str]
 
 
-ToNode = Begin | Load | Start | Tell | Kill | Order | End
-FromNode = Hello | Loaded | NotLoaded | AllLost | LoadingWrote | Said | Wrote | Gone | Alive
+ToNode = Begin | TakeProject | Piece | Branches | Load | Start | Tell | Kill | Order | End
+FromNode = (
+    Hello
+    | Lacks
+    | PieceTaken
+    | ProjectReady
+    | Piece
+    | Branches
+    | Document
+    | Loaded
+    | NotLoaded
+    | AllLost
+    | LoadingWrote
+    | Said
+    | Wrote
+    | Gone
+    | Alive
+)
 
 to_node: Codec[ToNode] = Codec(*get_args(ToNode))
 from_node: Codec[FromNode] = Codec(*get_args(FromNode))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,18 +25,24 @@ from agentos.engine.backends.ray.messages import (
     Alive,
     AllLost,
     Begin,
+    Branches,
     End,
     FromNode,
     Gone,
     Hello,
     Kill,
+    Lacks,
     Load,
     Loaded,
     LoadingWrote,
     NotLoaded,
     Order,
+    Piece,
+    PieceTaken,
+    ProjectReady,
     Said,
     Start,
+    TakeProject,
     Tell,
     ToNode,
     Wrote,
@@ -42,8 +50,10 @@ from agentos.engine.backends.ray.messages import (
     from_node,
     to_node,
 )
+from agentos.engine.backends.ray.pieces import Assembly
+from agentos.engine.backends.ray.visiting_project import VisitingProject
 from agentos.engine.loop import Loop
-from agentos.engine.messages import UpMessage
+from agentos.engine.messages import NodeReady, StartItem, UpMessage
 from agentos.engine.stopping import GRACE
 from agentos.keys.redaction import Redactor
 from agentos.processes import host
@@ -71,6 +81,10 @@ class NodeProcess:
         self._begin: Begin | None = None
         self._claims_fd = -1
         self._backend: Backend | None = None
+        self._visit: VisitingProject | None = None
+        """The project, where it had to travel."""
+        self._assembly = Assembly()
+        self._branches: deque[Branches] = deque()
         self._items: set[str] = set()
         self._is_choked = False
         self._wants_pause = False
@@ -105,12 +119,20 @@ class NodeProcess:
         match message:
             case Begin():
                 self._meet(message)
-            case Load(secrets=secrets):
-                self._load(secrets)
+            case TakeProject() if self._begin is not None:
+                self._visit = VisitingProject(self._begin, message, self._say)
+                self._say(Lacks(keys=self._visit.lacking))
+                self._make_project_when_whole()
+            case Piece() if self._visit is not None:
+                self._take_piece(self._visit, message)
+            case Branches():
+                self._branches.append(message)
+            case Load():
+                self._load(message)
             case Start(message=start):
-                self._start(start.item_id, message)
+                self._start(start)
             case Tell(item_id=item_id, message=down) if self._backend is not None:
-                self._backend.send(item_id, down)
+                self._backend.send(item_id, self._visit.down(down) if self._visit else down)
             case Kill(item_id=item_id) if self._backend is not None:
                 self._backend.kill(item_id)
             case Order(name=name):
@@ -128,25 +150,48 @@ class NodeProcess:
         self._claims_fd = os.open(os.devnull, os.O_RDONLY) if claims_fd is None else claims_fd
         self._say(Hello(is_here=is_here))
 
-    def _load(self, secrets: tuple[str, ...]) -> None:
-        begin = self._begin
+    def _take_piece(self, visit: VisitingProject, piece: Piece) -> None:
+        content = self._assembly.add(piece)
+        if content is not None and self._branches and self._branches[0].key == piece.key:
+            visit.take_branches(self._branches.popleft().branches, content)
+            return
+        if content is not None:
+            visit.keep(piece.key, content)
+            self._make_project_when_whole()
+        self._say(PieceTaken(key=piece.key))
+
+    def _make_project_when_whole(self) -> None:
+        """In a thread: whoever waits for a sign of life gets it meanwhile."""
+        visit = self._visit
+        if visit is not None and not visit.lacking:
+            threading.Thread(target=self._make_project, args=[visit], daemon=True).start()
+
+    def _make_project(self, visit: VisitingProject) -> None:
+        problem = visit.make()
+        self._loop.post(lambda: self._say(ProjectReady(problem=problem)))
+
+    def _load(self, load: Load) -> None:
+        begin, variables = self._begin, load.environment
         assert begin is not None
+        if self._visit is not None:
+            begin, variables = self._visit.begin_there(), self._visit.variables(load.environment)
         if self._backend is None:
             self._backend = ForkServerBackend(
                 self._loop,
                 self,
-                _setup(begin),
+                _setup(begin, variables),
                 fork=begin.fork and host.CAN_FORK_SAFELY,
                 claims_fd=self._claims_fd,
-                redactor=Redactor(secrets),
+                redactor=Redactor(load.secrets),
             )
         self._backend.load()
 
-    def _start(self, item_id: str, start: Start) -> None:
+    def _start(self, message: StartItem) -> None:
         assert self._backend is not None
+        item_id = message.item_id
         self._items.add(item_id)
         try:
-            self._backend.start(start.message)
+            self._backend.start(self._visit.start_there(message) if self._visit else message)
         except OSError as error:
             self.worker_wrote(item_id, f"no process: {error.strerror or error}\n".encode())
             self.worker_gone(item_id, WorkerExit(code=71))
@@ -173,6 +218,8 @@ class NodeProcess:
         self._is_over = True
         if self._backend is not None:
             self._backend.close(within_seconds)
+        if self._visit is not None:
+            self._visit.remove()
         self._connection.close()
         self._loop.stop()
 
@@ -214,7 +261,20 @@ class NodeProcess:
         """Nor does it fail slowly."""
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
+        if self._visit is not None:
+            if isinstance(message, NodeReady) and message.finished:
+                self._visit.send_branches()
+            try:
+                message = self._visit.up(item_id, message)
+            except OSError as error:
+                self.worker_wrote(item_id, f"a document cannot travel: {error}\n".encode())
+                self._kill_quietly(item_id)
+                return
         self._say(Said(item_id=item_id, message=message))
+
+    def _kill_quietly(self, item_id: str) -> None:
+        if self._backend is not None:
+            self._backend.kill(item_id)
 
     def worker_wrote(self, item_id: str, block: bytes) -> None:
         self._say(Wrote(item_id=item_id, block=as_text(block)))
@@ -232,12 +292,13 @@ class NodeProcess:
         )
 
 
-def _setup(begin: Begin) -> WorkerSetup:
+def _setup(begin: Begin, variables: dict[str, str]) -> WorkerSetup:
     return WorkerSetup(
         run_id=begin.run_id,
         graph=begin.graph,
         search_dir=Path(begin.search_dir),
-        environment=begin.environment,
+        checkpoint_address=begin.checkpoint_address,
+        environment=variables,
         python=Path(begin.python) if begin.python else None,
         extension=begin.extension,
         extension_options=begin.extension_options,
