@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable, Iterator
 
@@ -22,6 +23,10 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_namespaces": (
         lambda: is_available(Isolation.NAMESPACES),
         "needs a kernel that lets users make namespaces",
+    ),
+    "needs_machines": (
+        lambda: bool(os.environ.get("AGENTOS_TEST_NAMESPACES")),
+        "needs namespaces around the tests, as .ci/with-cluster makes them",
     ),
     "needs_postgres": (
         postgres_server.is_here,

@@ -39,7 +39,7 @@ def processes_of_session(session: int) -> list[int]:
 class RayCluster:
     """Its head is this machine. `environment` is what lets a command in."""
 
-    def __init__(self, cpus: int = 4, further: Mapping[str, str] | None = None) -> None:
+    def __init__(self, cpus: int = 4, further: Mapping[str, str] | None = None, address: str = "127.0.0.1") -> None:
         # Short: the paths of its sockets have to fit into 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="ac", dir="/tmp"))
         self.port = free_port()
@@ -50,11 +50,18 @@ class RayCluster:
             **(further or {}),
         }
         self._sessions: list[int] = []
-        self._start("--head", f"--port={self.port}", f"--num-cpus={cpus}", "--node-name=node-1")
+        self._address = address
+        self._start(
+            "--head",
+            f"--node-ip-address={address}",
+            f"--port={self.port}",
+            f"--num-cpus={cpus}",
+            "--node-name=node-1",
+        )
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self._address}:{self.port}"
 
     def join(self, name: str, cpus: int) -> None:
         """One more node."""

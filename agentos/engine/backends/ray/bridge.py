@@ -44,6 +44,7 @@ _HEAD_SILENCE_SECONDS = 10.0
 _SAY_WAITING_AFTER_SECONDS = 3.0
 _ENDING_SECONDS = 1.0
 """A supervisor that died takes its node process with it within this time; only then its items go elsewhere."""
+_AGAIN_AFTER_SECONDS = 5.0
 _READ_BYTES = 1 << 20
 
 
@@ -61,6 +62,8 @@ class Bridge:
         self._queues: dict[int, asyncio.Queue[bytes]] = {}
         self._known: dict[str, asyncio.Task[None]] = {}
         self._refused: set[str] = set()
+        self._again: dict[str, float] = {}
+        """When a node that was lost is tried once more: Ray may not know yet that it is dead."""
         self._channels = 0
         self._actors: dict[int, Any] = {}
         self._ours = environment_facts()
@@ -109,7 +112,7 @@ class Bridge:
 
     async def _consider(self, node: dict[str, Any], node_count: int) -> None:
         node_id = node["NodeID"]
-        if node_id in self._refused or node_id in self._known:
+        if node_id in self._refused or node_id in self._known or time.monotonic() < self._again.get(node_id, 0.0):
             return
         offer = Offer(total=node["Resources"], available=node["available"])
         share = fair_share(self._join.parallel, node_count)
@@ -138,6 +141,7 @@ class Bridge:
             self._actors.pop(channel, None)
             had_joined = self._queues.pop(channel, None) is not None
             self._known.pop(node["NodeID"], None)
+            self._again[node["NodeID"]] = time.monotonic() + _AGAIN_AFTER_SECONDS
         if had_joined:
             self._tell(NodeLeft(channel=channel, reason=reason))
 

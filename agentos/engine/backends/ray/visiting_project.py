@@ -43,6 +43,8 @@ class VisitingProject:
         self.moved = MovedPaths(((take.home_dir, str(self.home_dir)), (begin.project_dir, str(self.project_dir))))
         self._branches: dict[str, str] = {}
         self._addresses: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
+        """Documents that workers asked about, by the path that the coordinator knows: it answers with that."""
 
     @property
     def lacking(self) -> list[str]:
@@ -92,13 +94,14 @@ class VisitingProject:
 
     def down(self, message: DownMessage) -> DownMessage:
         if isinstance(message, DocumentWriter):
-            return replace(message, path=self.moved.there(message.path))
+            return replace(message, path=self._asked.get(message.path, message.path))
         return message
 
     def up(self, item_id: str, message: UpMessage) -> UpMessage:
         """What the worker said, after what has to be there before it is heard."""
         match message:
             case DocumentNamed(path=path):
+                self._asked[self.moved.back(path)] = path
                 return DocumentNamed(path=self.moved.back(path))
             case ItemDone():
                 self.send_branches()
