@@ -34,6 +34,7 @@ COMMANDS = {
     "run": "run a LangGraph graph over many items",
     "runs": "list, show, follow, report and prune runs",
     "ctl": "pause, resume and steer a run that is under way",
+    "cluster": "check a Ray cluster before a run uses it",
     "gateway": "your keys for any program, through a local address",
     "keys": "list, add, remove, check and reset keys",
     "lint": "check low-level designs and issues",

@@ -19,6 +19,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agentos.engine.backends.ray.environment_check import clock_offset, differences, environment_facts
+from agentos.engine.backends.ray.findings import TOKEN_HELP
 from agentos.engine.backends.ray.messages import (
     BEAT_SECONDS,
     BRIDGE_CHANNEL,
@@ -35,8 +36,10 @@ from agentos.engine.backends.ray.messages import (
     of_bridge,
     to_bridge,
 )
+from agentos.engine.backends.ray.openness import is_open
 from agentos.engine.backends.ray.placing import Offer, fair_share, places_on
 from agentos.engine.backends.ray.supervisor import Supervisor
+from agentos.environment import environment
 
 _LOOK_SECONDS = 1.0
 """How often new nodes are looked for."""
@@ -248,6 +251,13 @@ def _words(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def _why_not(error: Exception) -> str:
+    """Ray says the same of a head that is not there and of a token that is not the right one."""
+    if str(error).startswith("Failed to connect"):
+        return f"{_words(error)}. Is its head running, is a node of it running here, is RAY_AUTH_TOKEN the cluster's?"
+    return _words(error)
+
+
 async def _receive_join(reader: asyncio.StreamReader, frames: Frames) -> Join | None:
     while data := await reader.read(_READ_BYTES):
         for _, payload in frames.feed(data):
@@ -261,6 +271,8 @@ async def _serve(connection: socket.socket) -> None:
     join = await _receive_join(reader, frames)
     if join is None:
         return
+    # Asked while Ray connects: both take seconds.
+    asking = asyncio.create_task(asyncio.to_thread(is_open, join.address, environment()))
     connecting = asyncio.create_task(asyncio.to_thread(_connect, join))
     left = asyncio.create_task(reader.read(_READ_BYTES))
     await asyncio.wait([connecting, left], return_when=asyncio.FIRST_COMPLETED)
@@ -270,8 +282,10 @@ async def _serve(connection: socket.socket) -> None:
     await asyncio.wait([left])
     try:
         await connecting
+        if await asking:
+            raise ConnectionError(f"it takes anybody, who can then run code on its nodes; {TOKEN_HELP}")
     except Exception as error:
-        writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(NotJoined(reason=_words(error)))))
+        writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(NotJoined(reason=_why_not(error)))))
         await writer.drain()
         return
     bridge = Bridge(join, reader, writer)

@@ -15,7 +15,9 @@ _MOST_CLOCK_SECONDS = 5.0
 
 def environment_facts() -> dict[str, str]:
     """Of the process that asks: versions, a digest of all installed packages, and the time."""
-    packages = {name: each.version for each in metadata.distributions() if (name := each.metadata["Name"])}
+    # Where Ray is imported, it shows packages of its own.
+    installed = [each for each in metadata.distributions() if "thirdparty_files" not in str(each.locate_file(""))]
+    packages = {name: each.version for each in installed if (name := each.metadata["Name"])}
     lines = "\n".join(sorted(f"{name.lower()}=={version}" for name, version in packages.items()))
     return {
         "python": platform.python_version(),
