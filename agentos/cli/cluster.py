@@ -31,8 +31,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "check",
         help="name what would go wrong on the cluster",
         description="Look at a cluster and at each of its nodes: open ports, a missing token, plain-text "
-        "connections, versions that differ, a database that cannot be reached, clocks that are off, too little memory. Starts one "
-        "short task per node. Exits 1 when something is an error.",
+        "connections, versions that differ, a database that cannot be reached, clocks that are off, too little "
+        "memory. Starts one short task per node. Exits 1 when something is an error.",
     )
     add_setting_option(
         check,

