@@ -32,7 +32,7 @@ test-slow: $(VENV)/.installed
 
 test-all: test test-slow
 
-# With a real PostgreSQL, which a wheel brings.
+# With a real PostgreSQL, which a wheel brings, and a real Ray cluster of several machines in namespaces.
 test-cluster: $(VENV)/.installed
 	.ci/with-cluster
 
