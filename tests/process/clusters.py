@@ -97,3 +97,36 @@ class RayCluster:
 
         eventually(ended, "the end of the cluster")
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """What Ray needs to encrypt: a certificate of this machine, and who signed it."""
+    key, authority, request, certificate = (folder / name for name in ("node.key", "ca.crt", "node.csr", "node.crt"))
+    authority_key, extension = folder / "ca.key", folder / "names"
+    extension.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1,IP:" + own_address() + "\n")
+    of = ["-subj", "/CN=agentos-test", "-days", "2"]
+    for arguments in (
+        ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", authority_key, "-out", authority, *of],
+        ["req", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", request, "-subj", "/CN=localhost"],
+        [
+            *("x509", "-req", "-in", request, "-CA", authority, "-CAkey", authority_key, "-CAcreateserial"),
+            *("-out", certificate, "-days", "2", "-extfile", extension),
+        ],
+    ):
+        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+    return {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_SERVER_CERT": str(certificate),
+        "RAY_TLS_SERVER_KEY": str(key),
+        "RAY_TLS_CA_CERT": str(authority),
+    }
+
+
+def own_address() -> str:
+    """What Ray takes for this machine's address: the one that leads outside, else loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import RayCluster
+from clusters import RayCluster, certificates
 from gates import CALLER, Gate
 from harness import Sandbox, children_of, eventually, no_process_left, of_type, processes_with
 
@@ -170,3 +170,18 @@ def test_workers_do_not_see_the_cluster_s_token(cluster: RayCluster, sandbox: Sa
     assert worker not in processes_with("RAY_AUTH_TOKEN", cluster.environment["RAY_AUTH_TOKEN"])
     gate.open()
     assert started.wait().code == 0
+
+
+def test_an_encrypted_cluster_is_joined_with_its_certificates_and_not_without(sandbox: Sandbox) -> None:
+    encrypted = RayCluster(cpus=2, further=certificates(sandbox.root))
+    try:
+        options = on(encrypted, sandbox)
+        write_items(sandbox, 2)
+        joined = sandbox.run("--parallel", "2", *options, graph="flow.py:graph")
+        checked = sandbox.command("cluster", "check", "--address", encrypted.address)
+        refused = sandbox.run(*options, "--fresh", graph="flow.py:graph", env={"RAY_USE_TLS": "0"})
+    finally:
+        encrypted.close()
+    assert joined.code == 0, joined.stderr
+    assert "ok       encryption: Ray's TLS is on" in checked.lines
+    assert refused.code == 2

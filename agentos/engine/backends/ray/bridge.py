@@ -48,6 +48,8 @@ _SAY_WAITING_AFTER_SECONDS = 3.0
 _ENDING_SECONDS = 1.0
 """A supervisor that died takes its node process with it within this time; only then its items go elsewhere."""
 _AGAIN_AFTER_SECONDS = 5.0
+_JOIN_SECONDS = 45.0
+"""Ray itself would wait for minutes, for instance where one side is encrypted and the other is not."""
 _READ_BYTES = 1 << 20
 
 
@@ -275,12 +277,17 @@ async def _serve(connection: socket.socket) -> None:
     asking = asyncio.create_task(asyncio.to_thread(is_open, join.address, environment()))
     connecting = asyncio.create_task(asyncio.to_thread(_connect, join))
     left = asyncio.create_task(reader.read(_READ_BYTES))
-    await asyncio.wait([connecting, left], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([connecting, left], return_when=asyncio.FIRST_COMPLETED, timeout=_JOIN_SECONDS)
     if left.done():
         return  # The coordinator has nothing to say yet: it is gone.
     left.cancel()
     await asyncio.wait([left])
     try:
+        if not connecting.done():
+            raise ConnectionError(
+                f"no answer within {_JOIN_SECONDS:.0f} s. If it is encrypted, RAY_USE_TLS=1 and its certificates are "
+                "needed here as well"
+            )
         await connecting
         if await asking:
             raise ConnectionError(f"it takes anybody, who can then run code on its nodes; {TOKEN_HELP}")
