@@ -396,7 +396,7 @@ class RayBackend:
     def _take(self, channel: int, node: _Node, message: FromNode) -> None:
         match message:
             case Wrote(item_id=item_id, block=block):
-                self._events.worker_wrote(item_id, as_bytes(block))
+                self._events.worker_wrote(item_id, self._redactor.redact_coloured(as_bytes(block)))
             case Said(item_id=item_id, message=said):
                 self._events.worker_said(item_id, said)
             case Gone():
@@ -421,21 +421,21 @@ class RayBackend:
             case Loaded():
                 self._loaded(node, message)
             case NotLoaded(message=text, place=place, is_usage=is_usage):
-                self._not_loaded(channel, LoadFailure(message=text, place=place, is_usage=is_usage))
+                self._not_loaded(
+                    channel, LoadFailure(message=self._redactor.redact_text(text), place=place, is_usage=is_usage)
+                )
             case AllLost(reason=reason):
                 self._fork_server_lost(channel, node, reason)
             case LoadingWrote(block=block) if not self._has_ever_loaded:
-                self._events.loading_wrote(as_bytes(block))
+                self._events.loading_wrote(self._redactor.redact(as_bytes(block)))
             case LoadingWrote():
                 pass  # The first node has printed the same.
 
     def _let_load(self, channel: int) -> None:
         variables = {name: value for name, value in self._setup.environment.items() if name not in _HIDDEN_VARIABLES}
-        secrets = tuple(self._redactor.secrets)
         if self._nodes[channel].parcel is not None:
             variables = variables_for_others(variables, encrypted=self._is_encrypted)
-            secrets = secrets if self._is_encrypted else ()
-        self._say(channel, Load(environment=variables, secrets=secrets))
+        self._say(channel, Load(environment=variables))
         if self._is_paused:
             self._say(channel, Order(name="pause_output"))
 

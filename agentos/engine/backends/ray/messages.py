@@ -103,10 +103,9 @@ class ProjectReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Down: load the graph. The secrets are those that no output may show."""
+    """Down: load the graph. What must not be seen in its output is masked by the coordinator."""
 
     environment: dict[str, str] = field(repr=False)
-    secrets: tuple[str, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

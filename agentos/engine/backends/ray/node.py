@@ -182,7 +182,7 @@ class NodeProcess:
                 _setup(begin, variables),
                 fork=begin.fork and host.CAN_FORK_SAFELY,
                 claims_fd=self._claims_fd,
-                redactor=Redactor(load.secrets),
+                redactor=Redactor(),
             )
         self._backend.load()
 

@@ -43,4 +43,4 @@ def variables_for_others(environment: Mapping[str, str], *, encrypted: bool) -> 
 
 def without_secrets(message: StartItem) -> StartItem:
     """What a worker is sent over a plain connection: the database's password is the node's own to know."""
-    return replace(message, masked=(), access=replace(message.access, password=""))
+    return replace(message, access=replace(message.access, password=""))

@@ -94,7 +94,7 @@ class NodeBench:
         )
 
     def load(self) -> None:
-        self.say(Load(environment=dict(os.environ), secrets=()))
+        self.say(Load(environment=dict(os.environ)))
 
     def start(self, item_id: str, **inputs: float) -> None:
         address = SqliteStore(self.folder).address(ItemRef("unit", item_id))

@@ -32,7 +32,7 @@ def test_over_an_encrypted_one_all_but_what_says_how_this_machine_is_laid_out() 
     assert set(variables_for_others(VARIABLES, encrypted=True)) == {"AGENTOS_SETTINGS", "LANG", "MY_TOKEN"}
 
 
-def test_a_start_over_a_plain_connection_has_neither_keys_nor_the_password() -> None:
+def test_a_start_over_a_plain_connection_does_not_have_the_password() -> None:
     message = StartItem(
         item_id="a",
         workflow="w",
@@ -45,8 +45,7 @@ def test_a_start_over_a_plain_connection_has_neither_keys_nor_the_password() -> 
         heartbeat_seconds=1.0,
         stop_grace_seconds=1.0,
         environment={},
-        masked=("sk-key",),
         access=StoreAccess(password="pw", fence=7),
     )
     sent = without_secrets(message)
-    assert (sent.masked, sent.access.password, sent.access.fence) == ((), "", 7)
+    assert (sent.access.password, sent.access.fence) == ("", 7)
