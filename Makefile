@@ -36,7 +36,7 @@ test-all: test test-slow
 test-browser: $(VENV)/.installed
 	@.ci/with-browser
 
-# With a real PostgreSQL, which a wheel brings.
+# With a real PostgreSQL, which a wheel brings, and a real Ray cluster of several machines in namespaces.
 test-cluster: $(VENV)/.installed
 	.ci/with-cluster
 

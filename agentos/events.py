@@ -57,6 +57,8 @@ class ItemStarted:
     pid: int
     resumed_after: str | None = None
     """The last finished node when the item continues from a checkpoint."""
+    cluster_node: str = ""
+    """The machine it is on; empty where there is only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

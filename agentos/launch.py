@@ -131,6 +131,8 @@ class RunRequest:
     """The graph's nodes in the order an item meets them. Empty: only the graph knows."""
     is_json: bool = False
     """Standard output carries the event stream; people's text goes to standard error."""
+    shows_node: bool = False
+    """Lines of the console say which node of a cluster their item is on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +218,7 @@ class Launcher:
             run_dir,
             is_json=request.is_json or _is_stdout(request.results_target),
             is_quiet=request.is_quiet,
+            shows_node=request.shows_node,
             on_closed=self._stop_because_closed,
             on_drained=self._resume_output,
             mode=request.output_mode,
@@ -290,7 +293,27 @@ def _backend(
     request: RunRequest, loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: Claims, redactor: Redactor
 ) -> Backend:
     fork = request.start_method == "forkserver" and host.CAN_FORK_SAFELY
+    if request.settings.cluster.backend == "ray":
+        return _ray_backend(request, loop, events, setup, claims, redactor)
     return ForkServerBackend(loop, events, setup, fork=fork, claims_fd=claims.fileno(), redactor=redactor)
+
+
+def _ray_backend(
+    request: RunRequest, loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: Claims, redactor: Redactor
+) -> Backend:
+    from agentos.engine.backends.ray.backend import RayBackend  # noqa: PLC0415  Few runs have a cluster.
+    from agentos.engine.backends.ray.joining import cluster_plan  # noqa: PLC0415
+
+    return RayBackend(
+        loop,
+        events,
+        setup,
+        cluster_plan(request.settings.cluster, request.parallel),
+        project_dir=request.project_dir,
+        fork=request.start_method == "forkserver",
+        claims_fd=claims.fileno(),
+        redactor=redactor,
+    )
 
 
 def _listen(cleanup: ExitStack, run_dir: Path, loop: Loop, run: Coordinator) -> list[str]:
@@ -577,6 +600,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         ),
         retries=request.retries,
         fresh=request.fresh,
+        prepares_ahead=request.settings.cluster.backend == "local",
         batch=tuple(request.batch),
         graph_options={
             **request.graph_options,

@@ -37,6 +37,7 @@ class RunOutput:
         *,
         is_json: bool,
         is_quiet: bool,
+        shows_node: bool = False,
         on_closed: Callable[[], None],
         on_drained: Callable[[], None],
         mode: OutputMode | None = None,
@@ -48,6 +49,7 @@ class RunOutput:
         Without a `mode`, what suits the stream and the number of items. `stages` are the workflow's nodes, if known.
         """
         self._loop = loop
+        self._shows_node = shows_node
         self._on_closed = on_closed
         self._on_drained = on_drained
         self._sinks: list[StreamSink] = []
@@ -118,6 +120,7 @@ class RunOutput:
             painter=painter,
             progress=progress,
             bottom=_block(live, descriptor, sink) if live else None,
+            shows_node=self._shows_node,
         )
         title = WindowTitle(encoded, progress, self._loop.now) if kind.title else None
         return _LiveConsole(console, self._loop, live, title)

@@ -237,6 +237,13 @@ RULES: Final[Mapping[str, Rule]] = {
         "a name of letters, digits, '.', '_' and '-', or empty", r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$"
     ),
     "checkpoints.patience_seconds": WholeNumber(most=3600),
+    "cluster.backend": OneOf(("local", "ray")),
+    "cluster.address": Text("HOST:PORT of the cluster's head, or empty", r"^([A-Za-z0-9._-]+:[0-9]{1,5})?$"),
+    "cluster.env": OneOf(("same", "make")),
+    "cluster.max_per_node": WholeNumber(most=10_000, least=0),
+    "cluster.resources": ListOf(
+        Text("a resource and its amount, like CPU=2 or GPU=0.5", r"^[A-Za-z][A-Za-z0-9_.:/-]*=[0-9]+(\.[0-9]+)?$")
+    ),
 }
 """By name. What may be set of providers has rules of its own: see `provider_rules`."""
 

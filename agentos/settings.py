@@ -161,6 +161,22 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where workers run when one machine is not enough."""
+
+    backend: str = "local"
+    """`local`: on this machine; `ray`: on the nodes of a Ray cluster."""
+    address: str = ""
+    """HOST:PORT of its head."""
+    env: str = "same"
+    """`same`: nodes have the same Python and packages, which is checked; `make`: Ray makes it on each node."""
+    max_per_node: int = 0
+    """Items at once on one node; 0: as many as it has processors."""
+    resources: tuple[str, ...] = ("CPU=1",)
+    """What one item takes of a node, each like `CPU=1` or `GPU=0.5`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
     """Of a provider that has another address, or of one that the user declares."""
 
@@ -190,6 +206,7 @@ class Settings:
     workstreams: Workstreams = Workstreams()
     notify: Notify = Notify()
     checkpoints: Checkpoints = Checkpoints()
+    cluster: Cluster = Cluster()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
 
     @property

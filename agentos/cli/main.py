@@ -35,6 +35,7 @@ COMMANDS = {
     "runs": "list, show, follow, report and prune runs",
     "ctl": "pause, resume and steer a run that is under way",
     "dashboard": "a page to keep open: all runs live, what needs you, control",
+    "cluster": "check a Ray cluster before a run uses it",
     "gateway": "your keys for any program, through a local address",
     "keys": "list, add, remove, check and reset keys",
     "lint": "check low-level designs and issues",

@@ -185,6 +185,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     )
     _add_call_limits(parser)
     _add_output_mode(parser)
+    _add_cluster_options(parser)
     parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
     # The line that resumes a run is made from its command's own options.
     parser.set_defaults(parser=parser)
@@ -221,6 +222,22 @@ def _add_call_limits(parser: argparse.ArgumentParser) -> None:
         type=time_span,
         metavar="TIME",
         help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait)",
+    )
+
+
+def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Where workers run."""
+    parser.add_argument(
+        "--backend",
+        dest="cluster.backend",
+        choices=choices_of("cluster.backend"),
+        help="where workers run: on this machine, or on the nodes of a Ray cluster (default: local)",
+    )
+    add_setting_option(
+        parser, "--address", "cluster.address", metavar="HOST:PORT", help="with --backend ray: the cluster's head"
+    )
+    parser.add_argument(
+        "--show-node", action="store_true", help="with --backend ray: say in each line which node the item is on"
     )
 
 

@@ -99,11 +99,17 @@ class Work:
 
     @property
     def parallel(self) -> int:
-        return self.cap(self._wanted_parallel)[0]
+        return self._capped()[0]
 
     @property
     def all_warnings(self) -> list[str]:
-        return [*self.cap(self._wanted_parallel)[1], *self.warnings]
+        return [*self._capped()[1], *self.warnings]
+
+    def _capped(self) -> tuple[int, list[str]]:
+        """A cluster has limits of its own: its processors, `max_per_node`, what the keys carry."""
+        if self.settings.cluster.backend != "local":
+            return max(1, min(self._wanted_parallel, len(self.plan.items))), []
+        return self.cap(self._wanted_parallel)
 
     @property
     def for_a_person(self) -> list[tuple[str, Reason]]:
@@ -221,6 +227,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         notices=[*work.notices, *_skipped_lines(work)],
         is_json=arguments.json,
         output_mode=OutputMode(arguments.output_mode) if arguments.output_mode else None,
+        shows_node=arguments.show_node,
         batch=work.batch,
     )
     return work.start(work.adjust(request), listener)

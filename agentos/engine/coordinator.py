@@ -108,8 +108,9 @@ class Coordinator:
 
     def _make_standby(self) -> Standby:
         return Standby(
-            # One for each place: all may become free at once. None with --fresh, which drops checkpoints.
-            0 if self._settings.fresh else self._settings.parallel,
+            # One for each place: all may become free at once. None with --fresh, which drops checkpoints, nor where
+            # a worker cannot know the node that will have room for it.
+            0 if self._settings.fresh or not self._settings.prepares_ahead else self._settings.parallel,
             self._loop,
             self._store,
             self._emit,
@@ -353,7 +354,7 @@ class Coordinator:
         if self.is_stopping:
             return
         if self.has_begun:
-            self.fault(f"the graph no longer loads: {failure.message}")
+            self.fault(f"the graph no longer loads: {failure.message}" if failure.is_of_graph else failure.message)
             return
         self._load_failure = failure
         self._loop.stop()
@@ -372,6 +373,16 @@ class Coordinator:
     def loading_wrote(self, block: bytes) -> None:
         for line in block.decode(errors="replace").splitlines():
             self._emit(Warned(text=f"while loading the graph: {line}"))
+
+    def noticed(self, text: str) -> None:
+        self._emit(Warned(text=text))
+
+    def places_changed(self, count: int) -> None:
+        self._places.limit_by_backend(count)
+
+    def failing(self, reason: str) -> None:
+        if not self._stopping.is_under_way:
+            self.fault(reason)
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         with self._blamed_on(item_id):

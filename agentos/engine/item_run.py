@@ -157,7 +157,11 @@ class ItemRun:
         self.has_opened = True
         self._emit(
             ItemStarted(
-                item_id=self.item.id, attempt=self.attempt, pid=message.pid, resumed_after=message.resumed_after
+                item_id=self.item.id,
+                attempt=self.attempt,
+                pid=message.pid,
+                resumed_after=message.resumed_after,
+                cluster_node=self._backend.node_of(self.item.id),
             )
         )
         if message.notice:

@@ -1,4 +1,4 @@
-"""How many items may run at once: as many as asked for, as far as keys and memory carry them; none in a pause."""
+"""How many items may run at once: as many as asked for and as keys, memory and nodes carry; none in a pause."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Places:
         is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self.wanted = self._by_keys = self._by_memory = wanted
+        self._by_backend: int | None = None
         self._is_paused = is_paused
         self._loop = loop
         self._emit = emit
@@ -36,6 +37,10 @@ class Places:
         self._by_keys = count
         self.follow()
 
+    def limit_by_backend(self, count: int) -> None:
+        self._by_backend = count
+        self.follow()
+
     def want(self, count: int, reason: str) -> None:
         """Somebody asks for another number while the run is under way."""
         self._emit(ParallelismChanged(now=count, before=self.wanted, reason=reason))
@@ -44,7 +49,8 @@ class Places:
 
     def follow(self) -> None:
         """Say what the limit is now."""
-        self._on_change(0 if self._is_paused() else min(self._by_keys, self._by_memory))
+        limits = [self._by_keys, self._by_memory, *([] if self._by_backend is None else [self._by_backend])]
+        self._on_change(0 if self._is_paused() else min(limits))
 
     def _watch_memory(self) -> None:
         limit = next_limit(self._by_memory, self.wanted, available_share(read_meminfo()))

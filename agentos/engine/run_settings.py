@@ -22,6 +22,8 @@ class RunSettings:
     time_limits: TimeLimits
     retries: int = 0
     fresh: bool = False
+    prepares_ahead: bool = True
+    """Workers of the next items are made before there is a place for them."""
     batch: tuple[str, ...] = ()
     """All items that belong together, when the plan may be some of them."""
     graph_options: Mapping[str, Any] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from agentos.events import (
     Event,
     ItemEnded,
     ItemRetried,
+    ItemStarted,
     OutputProduced,
     RunEnded,
     RunStarted,
@@ -62,7 +63,8 @@ class ConsoleReporter:
 
     On a terminal the progress stays at the bottom: call `tick` when `next_tick` says so. In a pipe it is a plain line
     each time an item ends. `clock` and `tick` share one monotonic time base; `columns` is asked at every drawing.
-    With `run_dir` the summary names the logs. `bottom` is what is drawn in place of a line of status.
+    With `run_dir` the summary names the logs; with `shows_node` labels name the cluster's node that an item is on.
+    `bottom` is what is drawn in place of a line of status.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class ConsoleReporter:
         painter: Painter | None = None,
         progress: Progress | None = None,
         bottom: Bottom | None = None,
+        shows_node: bool = False,
     ) -> None:
         self._sink = sink
         self._colour = colour
@@ -85,6 +88,8 @@ class ConsoleReporter:
         self._run_dir = run_dir
         self._mode = mode
         self._painter = painter or Painter(colour=colour, run_dir=run_dir)
+        self._shows_node = shows_node
+        self._nodes: dict[str, str] = {}
         self._label_of: LabelOf = str
         self._progress = progress or Progress()
         self._summary = Summary()
@@ -99,7 +104,9 @@ class ConsoleReporter:
         event, now = stamped.event, self._clock()
         self._summary.add(stamped)
         if isinstance(event, RunStarted):
-            self._label_of = labels_with(event.label_prefix)
+            self._label_of = self._with_node(labels_with(event.label_prefix))
+        if isinstance(event, ItemStarted) and self._shows_node and event.cluster_node:
+            self._nodes[event.item_id] = f"@{event.cluster_node}"
         is_news = self._progress.note(event, now)
         data = self._bytes_of(event)
         if isinstance(event, RunEnded):
@@ -112,6 +119,9 @@ class ConsoleReporter:
             self._write(self._bottom.redrawn(now, above=data))
         elif data:
             self._write(self._bottom.repeated(above=data))
+
+    def _with_node(self, label_of: LabelOf) -> LabelOf:
+        return lambda item_id: label_of(item_id) + self._nodes.get(item_id, "")
 
     def tick(self, now: float) -> None:
         """Redraw the progress if its time has come."""

@@ -5,19 +5,23 @@ A new backend is one more entry of `BACKENDS`.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import RayCluster
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit, WorkerSetup
+from agentos.engine.backends.ray.backend import ClusterPlan, RayBackend
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.checkpoints.sqlite import SqliteStore
 from agentos.engine.claims import FileClaims
@@ -115,6 +119,9 @@ class Kind:
     make: Callable[[Loop, BackendEvents, WorkerSetup, FileClaims], Backend]
     lose: Callable[[str], None]
     """Take away what the workers of this run are made with, as a crash would."""
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+    keeps_claims: bool = False
+    """Also its nodes hold claims, until it is closed."""
 
 
 def _fork_server(*, fork: bool) -> Kind:
@@ -131,9 +138,46 @@ def _fork_server(*, fork: bool) -> Kind:
     return Kind(make, lose)
 
 
+@cache
+def _cluster() -> RayCluster:
+    """One for all benches of this process: it takes ten seconds to start."""
+    cluster = RayCluster(cpus=16)
+    atexit.register(cluster.close)
+    os.environ.update(cluster.environment)
+    return cluster
+
+
+def _ray() -> Kind:
+    def make(loop: Loop, events: BackendEvents, setup: WorkerSetup, claims: FileClaims) -> Backend:
+        return RayBackend(
+            loop,
+            events,
+            setup,
+            ClusterPlan(address=_cluster().address, parallel=4),
+            project_dir=setup.search_dir,
+            fork=True,
+            claims_fd=claims.fileno(),
+            redactor=Redactor([SECRET]),
+        )
+
+    def lose(run_id: str) -> None:
+        children = {pid for pid in host.children_of(os.getpid()) if b"ray.bridge" in command_line(pid)}
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+
+    return Kind(make, lose, (pytest.mark.needs_ray,), keeps_claims=True)
+
+
+def command_line(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 BACKENDS = {
     "fork server": _fork_server(fork=True),
     "fork server, spawning": _fork_server(fork=False),
+    "ray": _ray(),
 }
 
 
@@ -154,6 +198,8 @@ class Bench:
         self.failures: list[LoadFailure] = []
         self.losses: list[str] = []
         self.loading_output = b""
+        self.notices: list[str] = []
+        self.places: int | None = None
         self.heard: dict[str, list[UpMessage | Wrote]] = {}
         self.exits: dict[str, WorkerExit] = {}
         self.waits: set[str] = set()
@@ -255,6 +301,15 @@ class Bench:
     def lost(self, reason: str) -> None:
         self.losses.append(reason)
 
+    def noticed(self, text: str) -> None:
+        self.notices.append(text)
+
+    def places_changed(self, count: int) -> None:
+        self.places = count
+
+    def failing(self, reason: str) -> None:
+        self.notices.append(reason)
+
     def loading_wrote(self, block: bytes) -> None:
         self.loading_output += block
 
@@ -284,7 +339,9 @@ def benched(kind: Kind, folder: Path, graph: str = "flow.py:graph", extension: s
         bench.close()
 
 
-@pytest.fixture(scope="module", params=BACKENDS, ids=str)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=each.marks, id=name) for name, each in BACKENDS.items()]
+)
 def kind(request: pytest.FixtureRequest) -> Kind:
     return BACKENDS[request.param]
 
@@ -529,6 +586,8 @@ def test_a_worker_holds_its_claim_as_long_as_it_lives(own: Bench) -> None:
     assert not own.claims.take("contract/held")
     own.backend.kill("held")
     own.gone("held")
+    if own.kind.keeps_claims:
+        own.backend.close(DEADLINE_SECONDS)
     assert own.claims.take("contract/held")
 
 

@@ -20,6 +20,7 @@ DEADLINE_SECONDS = 120.0
 """Far more than anything here takes on an idle machine; a loaded one gets its time."""
 STOP_DEADLINE_SECONDS = 60.0
 """Five are promised, and `python -m benchmarks stopping` holds us to them; here others may have the processors."""
+ON_CLUSTER = "AGENTOS_TEST_ON_CLUSTER"
 _NOT_PASSED_ON = ("COLUMNS", "LINES", "PYTHONUNBUFFERED")
 """A test runner's idea of a window and of buffers is not what a command in a pipe has."""
 _GRAPHS_DIR = Path(__file__).parent / "graphs"
@@ -174,6 +175,12 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+def _on_cluster() -> dict[str, str]:
+    """With ON_CLUSTER set to a cluster's address, the same tests run on that."""
+    address = os.environ.get(ON_CLUSTER)
+    return {"AGENTOS_CLUSTER__BACKEND": "ray", "AGENTOS_CLUSTER__ADDRESS": address} if address else {}
+
+
 @dataclass
 class Sandbox:
     """A project with the sample graphs in `graphs/`, a home, and the installed command."""
@@ -195,6 +202,7 @@ class Sandbox:
             "PATH": f"{AGENTOS.parent}{os.pathsep}{os.environ['PATH']}",
             "JOURNAL": str(self.journal),
             "PYTHONDONTWRITEBYTECODE": "1",  # Whatever appears in the project was put there by the command.
+            **_on_cluster(),
             **self.environment,
         }
 

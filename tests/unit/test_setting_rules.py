@@ -74,6 +74,11 @@ REFUSED: dict[str, list[Any]] = {
     "checkpoints.url": ["mysql://host/db", "postgresql://", "postgresql://host/db#x", "postgresql://h/db?password=x"],
     "checkpoints.project": ["a/b", "-a", "a b"],
     "checkpoints.patience_seconds": [0, 3601, "long"],
+    "cluster.backend": ["slurm", ""],
+    "cluster.address": ["head", "head:port", "ray://head:10001"],
+    "cluster.env": ["other", ""],
+    "cluster.max_per_node": [-1, 10_001],
+    "cluster.resources": [["CPU"], ["CPU=two"], ["=1"]],
     **{name: OF_PROVIDERS[name.rpartition(".")[2]] for name in NAMES if name.startswith("providers.")},
 }
 OF_ANY_TYPE = [3, -1, True, 2.5, "x", "", ["x"], {"x": 1}]

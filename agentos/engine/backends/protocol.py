@@ -45,6 +45,8 @@ class LoadFailure:
     """The line of the user's own code that it happened at, if that is known."""
     is_usage: bool = True
     """The message says all there is to say."""
+    is_of_graph: bool = True
+    """Else of what workers are to run on."""
 
     def error(self) -> UsageError:
         if self.is_usage:
@@ -96,6 +98,18 @@ class BackendEvents(WorkerEvents, Protocol):
         """Whole lines that the graph's module has printed."""
         ...
 
+    def noticed(self, text: str) -> None:
+        """Something that users should know of where workers run."""
+        ...
+
+    def places_changed(self, count: int) -> None:
+        """So many workers can run at once from now on. Backends without such a limit never say it."""
+        ...
+
+    def failing(self, reason: str) -> None:
+        """Workers still run, but not for long, and no new ones can be made."""
+        ...
+
 
 class Backend(Protocol):
     """Where workers run. An item has at most one worker at a time."""
@@ -117,6 +131,10 @@ class Backend(Protocol):
 
     def kill(self, item_id: str) -> None:
         """Now, with everything it started; `worker_gone` follows."""
+        ...
+
+    def node_of(self, item_id: str) -> str:
+        """The name of the machine that the item's worker is on; empty where there is only one."""
         ...
 
     def is_suspended(self, item_id: str) -> bool:

@@ -49,6 +49,9 @@ class SilentBackend:
     def kill(self, item_id: str) -> None:
         self.killed.append(item_id)
 
+    def node_of(self, item_id: str) -> str:
+        return "node-2"
+
     def is_suspended(self, item_id: str) -> bool:
         return False
 
@@ -105,7 +108,7 @@ def test_an_item_is_told_of_from_its_start_to_its_last_node(bench: Bench) -> Non
     for message in (OPENED, FIRST, SECOND, DONE):
         run.take(message)
     assert bench.told == [
-        ItemStarted(item_id="42", attempt=1, pid=7, resumed_after="plan"),
+        ItemStarted(item_id="42", attempt=1, pid=7, resumed_after="plan", cluster_node="node-2"),
         ItemNoticed(item_id="42", text="set aside"),
         NodeStarted(item_id="42", node="draft"),
         NodeFinished(item_id="42", node="draft", seconds=0.5),

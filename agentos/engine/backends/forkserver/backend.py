@@ -190,6 +190,9 @@ class ForkServerBackend:
         if worker.pid is not None:
             self._ask_server({"kind": "kill", "pid": worker.pid})
 
+    def node_of(self, item_id: str) -> str:
+        return ""
+
     def is_suspended(self, item_id: str) -> bool:
         worker = self._workers.get(item_id)
         return worker is not None and worker.pid is not None and host.is_suspended(worker.pid)

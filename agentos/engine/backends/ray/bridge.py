@@ -1,0 +1,324 @@
+"""The bridge: Ray's driver, a process of the coordinator's. Finds nodes, gives each a supervisor, carries bytes.
+
+A process of its own, because Ray takes its driver with it when its head or its own daemon dies, and has threads and
+signal handlers of its own. The coordinator's socket is all that ties it: it ends with that, and its supervisors too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from agentos.engine.backends.ray.environment_check import clock_offset, differences, environment_facts
+from agentos.engine.backends.ray.findings import TOKEN_HELP
+from agentos.engine.backends.ray.messages import (
+    BEAT_SECONDS,
+    BRIDGE_CHANNEL,
+    LOST_AFTER_SECONDS,
+    Frames,
+    HeadLost,
+    Join,
+    NodeJoined,
+    NodeLeft,
+    Noticed,
+    NotJoined,
+    OfBridge,
+    frame,
+    of_bridge,
+    to_bridge,
+)
+from agentos.engine.backends.ray.openness import is_open
+from agentos.engine.backends.ray.placing import Offer, fair_share, places_on
+from agentos.engine.backends.ray.supervisor import Supervisor
+from agentos.environment import environment
+
+_LOOK_SECONDS = 1.0
+"""How often new nodes are looked for."""
+_HEAD_SILENCE_SECONDS = 10.0
+_SAY_WAITING_AFTER_SECONDS = 3.0
+_ENDING_SECONDS = 1.0
+"""A supervisor that died takes its node process with it within this time; only then its items go elsewhere."""
+_AGAIN_AFTER_SECONDS = 5.0
+_JOIN_SECONDS = 45.0
+"""Ray itself would wait for minutes, for instance where one side is encrypted and the other is not."""
+_READ_BYTES = 1 << 20
+
+
+class NodeGone(Exception):
+    """Nothing comes from the node any more, for this reason."""
+
+
+class Bridge:
+    """One run's connection with its cluster."""
+
+    def __init__(self, join: Join, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._join = join
+        self._reader = reader
+        self._writer = writer
+        self._queues: dict[int, asyncio.Queue[bytes]] = {}
+        self._known: dict[str, asyncio.Task[None]] = {}
+        self._refused: set[str] = set()
+        self._again: dict[str, float] = {}
+        """When a node that was lost is tried once more: Ray may not know yet that it is dead."""
+        self._channels = 0
+        self._actors: dict[int, Any] = {}
+        self._ours = environment_facts()
+        self._head_heard = time.monotonic()
+        self._is_head_lost = False
+
+    async def run(self, frames: Frames) -> None:
+        """Until the coordinator closes its socket."""
+        looking = asyncio.create_task(self._look_for_nodes())
+        while data := await self._reader.read(_READ_BYTES):
+            for channel, payload in frames.feed(data):
+                if (queue := self._queues.get(channel)) is not None:
+                    queue.put_nowait(payload)
+        looking.cancel()
+
+    def end_supervisors(self) -> None:
+        for actor in self._actors.values():
+            with suppress(Exception):
+                ray.kill(actor)
+
+    # Nodes.
+
+    async def _look_for_nodes(self) -> None:
+        said_nothing_fits = False
+        while True:
+            nodes = await self._nodes()
+            for node in nodes:
+                await self._consider(node, len(nodes))
+            if not self._known and not said_nothing_fits:
+                said_nothing_fits = True
+                self._tell(Noticed(text=f"waiting for resources: {_nothing_fits(len(nodes), self._join)}"))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _nodes(self) -> list[dict[str, Any]]:
+        """Those that live. Says so, once, when the head does not answer."""
+        try:
+            found = await asyncio.wait_for(asyncio.to_thread(_living_nodes), _HEAD_SILENCE_SECONDS)
+        except Exception as error:
+            if not self._is_head_lost:
+                self._is_head_lost = True
+                reason = "does not answer" if isinstance(error, TimeoutError) else f"is lost ({error})"
+                self._tell(HeadLost(reason=f"the head of the cluster at {self._join.address} {reason}"))
+            await asyncio.sleep(_LOOK_SECONDS)
+            return []
+        return found
+
+    async def _consider(self, node: dict[str, Any], node_count: int) -> None:
+        node_id = node["NodeID"]
+        if node_id in self._refused or node_id in self._known or time.monotonic() < self._again.get(node_id, 0.0):
+            return
+        offer = Offer(total=node["Resources"], available=node["available"])
+        share = fair_share(self._join.parallel, node_count)
+        places = places_on(offer, self._join.resources, max_per_node=self._join.max_per_node, share=share)
+        if places:
+            self._known[node_id] = asyncio.create_task(self._serve(node, places))
+
+    async def _serve(self, node: dict[str, Any], places: int) -> None:
+        """One node, from its supervisor's start to its end."""
+        self._channels += 1
+        channel, name = self._channels, self._name_of(node)
+        actor = self._actors[channel] = self._make_supervisor(node["NodeID"], places)
+        try:
+            await self._greet(actor, name, node["NodeID"])
+            queue = self._queues[channel] = asyncio.Queue()
+            self._tell(NodeJoined(channel=channel, name=name, places=places))
+            await self._carry(actor, channel, queue)
+        except NodeGone as gone:
+            reason = str(gone)
+        except ray.exceptions.RayError as error:
+            reason = _words(error)
+            await asyncio.sleep(_ENDING_SECONDS)
+        finally:
+            with suppress(Exception):
+                ray.kill(actor)
+            self._actors.pop(channel, None)
+            had_joined = self._queues.pop(channel, None) is not None
+            self._known.pop(node["NodeID"], None)
+            self._again[node["NodeID"]] = time.monotonic() + _AGAIN_AFTER_SECONDS
+        if had_joined:
+            self._tell(NodeLeft(channel=channel, reason=reason))
+
+    def _name_of(self, node: dict[str, Any]) -> str:
+        """As whoever started the node has named it; Ray falls back on its address."""
+        return str(node.get("NodeName") or node["NodeManagerAddress"])
+
+    def _make_supervisor(self, node_id: str, places: int) -> Any:
+        need = {name: amount * places for name, amount in self._join.resources.items()}
+        options: dict[str, Any] = {
+            "num_cpus": need.pop("CPU", 0),
+            "num_gpus": need.pop("GPU", 0),
+            "memory": need.pop("memory", None),
+            "resources": need,
+            "max_restarts": 0,
+            "max_concurrency": 8,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False),
+        }
+        if self._join.runtime_env:
+            options["runtime_env"] = self._join.runtime_env
+        return ray.remote(Supervisor).options(**options).remote()
+
+    async def _greet(self, actor: Any, name: str, node_id: str) -> None:
+        """Wait until the supervisor runs, and see that its Python is ours. Raises NodeGone for one that is not."""
+        sent = time.time()
+        answer = asyncio.wrap_future(actor.facts.remote().future())
+        done, _ = await asyncio.wait([answer], timeout=_SAY_WAITING_AFTER_SECONDS)
+        if not done:
+            self._tell(Noticed(text=f"waiting for resources on {name}"))
+            sent = time.time()
+        theirs = await answer
+        wrong = differences(self._ours, theirs)
+        if wrong:
+            self._refused.add(node_id)
+            self._tell(Noticed(text=f"{name} is not used: its Python differs: {'; '.join(wrong)}"))
+            raise NodeGone("its Python differs")
+        if done and (offset := clock_offset(sent, theirs, time.time())) is not None:
+            self._tell(Noticed(text=f"the clock of {name} is off by {offset:+.0f} s"))
+
+    # Bytes.
+
+    async def _carry(self, actor: Any, channel: int, queue: asyncio.Queue[bytes]) -> None:
+        """Both ways, until one of them ends."""
+        ways = [
+            asyncio.create_task(self._carry_up(actor, channel)),
+            asyncio.create_task(self._carry_down(actor, queue)),
+        ]
+        try:
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in done:
+                way.result()
+        finally:
+            for way in ways:
+                way.cancel()
+
+    async def _carry_up(self, actor: Any, channel: int) -> None:
+        """One question after the other, and none before the coordinator has taken the last answer."""
+        heard = time.monotonic()
+        while True:
+            left = LOST_AFTER_SECONDS - (time.monotonic() - heard)
+            data = await _within(left, actor.up.remote())
+            if data is None:
+                raise NodeGone("its process died")
+            if data:
+                heard = time.monotonic()
+                self._writer.write(frame(channel, data))
+                await self._writer.drain()
+
+    async def _carry_down(self, actor: Any, queue: asyncio.Queue[bytes]) -> None:
+        """All that waits goes in one call; a call with nothing says that we live."""
+        while True:
+            try:
+                parts = [await asyncio.wait_for(queue.get(), BEAT_SECONDS)]
+            except TimeoutError:
+                parts = []
+            while not queue.empty():
+                parts.append(queue.get_nowait())
+            await _within(LOST_AFTER_SECONDS, actor.down.remote(b"".join(parts)))
+
+    def _tell(self, message: OfBridge) -> None:
+        self._writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(message)))
+
+
+async def _within(seconds: float, reference: Any) -> Any:
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(reference.future()), max(0.01, seconds))
+    except TimeoutError:
+        raise NodeGone(f"not heard of for {LOST_AFTER_SECONDS:.0f} s") from None
+
+
+def _living_nodes() -> list[dict[str, Any]]:
+    available = ray._private.state.available_resources_per_node()
+    return [{**node, "available": available.get(node["NodeID"], {})} for node in ray.nodes() if node["Alive"]]
+
+
+def _nothing_fits(node_count: int, join: Join) -> str:
+    wanted = ", ".join(f"{amount:g} {name}" for name, amount in join.resources.items())
+    return f"none of {node_count} nodes has {wanted}" if node_count else "the cluster has no node"
+
+
+def _words(error: BaseException) -> str:
+    """The first line of what Ray says; it says a lot."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _why_not(error: Exception) -> str:
+    """Ray says the same of a head that is not there and of a token that is not the right one."""
+    if str(error).startswith("Failed to connect"):
+        return f"{_words(error)}. Is its head running, is a node of it running here, is RAY_AUTH_TOKEN the cluster's?"
+    return _words(error)
+
+
+async def _receive_join(reader: asyncio.StreamReader, frames: Frames) -> Join | None:
+    while data := await reader.read(_READ_BYTES):
+        for _, payload in frames.feed(data):
+            return to_bridge.decode(payload)
+    return None
+
+
+async def _serve(connection: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection, limit=_READ_BYTES)
+    frames = Frames()
+    join = await _receive_join(reader, frames)
+    if join is None:
+        return
+    # Asked while Ray connects: both take seconds.
+    asking = asyncio.create_task(asyncio.to_thread(is_open, join.address, environment()))
+    connecting = asyncio.create_task(asyncio.to_thread(_connect, join))
+    left = asyncio.create_task(reader.read(_READ_BYTES))
+    await asyncio.wait([connecting, left], return_when=asyncio.FIRST_COMPLETED, timeout=_JOIN_SECONDS)
+    if left.done():
+        return  # The coordinator has nothing to say yet: it is gone.
+    left.cancel()
+    await asyncio.wait([left])
+    try:
+        if not connecting.done():
+            raise ConnectionError(
+                f"no answer within {_JOIN_SECONDS:.0f} s. If it is encrypted, RAY_USE_TLS=1 and its certificates are "
+                "needed here as well"
+            )
+        await connecting
+        if await asking:
+            raise ConnectionError(f"it takes anybody, who can then run code on its nodes; {TOKEN_HELP}")
+    except Exception as error:
+        writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(NotJoined(reason=_why_not(error)))))
+        await writer.drain()
+        return
+    bridge = Bridge(join, reader, writer)
+    try:
+        await bridge.run(frames)
+    finally:
+        bridge.end_supervisors()
+
+
+def _connect(join: Join) -> None:
+    ray.init(
+        address=join.address,
+        namespace=f"agentos-{join.run_id}",
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        configure_logging=False,
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """`bridge DESCRIPTOR`: serve the coordinator at the other end of this socket."""
+    with suppress(ConnectionError):
+        asyncio.run(_serve(socket.socket(fileno=int(arguments[0]))))
+    # Not by returning: Ray would wait for what it cannot reach. Its daemon sees that we are gone.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,44 @@
+"""What a run wants of a cluster, from the project's settings, and whether it can be had here. Imports no Ray."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Any
+
+from agentos.distribution import install_line
+from agentos.engine.backends.ray.backend import ClusterPlan
+from agentos.errors import UsageError
+from agentos.settings import Cluster
+
+
+def cluster_plan(cluster: Cluster, parallel: int) -> ClusterPlan:
+    """Raises UsageError when there is no address, or no Ray here."""
+    require_ray()
+    if not cluster.address:
+        raise UsageError("--backend ray needs the cluster's head: --address HOST:PORT, or address under [cluster].")
+    return ClusterPlan(
+        address=cluster.address,
+        parallel=parallel,
+        max_per_node=cluster.max_per_node,
+        resources=resources_of(cluster.resources),
+        runtime_env=same_packages() if cluster.env == "make" else {},
+    )
+
+
+def require_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError(f"A cluster needs Ray, which is not installed: {install_line('cluster')}")
+
+
+def resources_of(entries: Iterable[str]) -> dict[str, float]:
+    """Of entries like `CPU=2`; a processor for each item unless another number of them is said."""
+    given = dict(entry.split("=", 1) for entry in entries)
+    return {"CPU": 1.0, **{name: float(amount) for name, amount in given.items()}}
+
+
+def same_packages() -> dict[str, Any]:
+    """What Ray's `runtime_env` needs to make our environment on a node: every package that an index has."""
+    versions = {name: each.version for each in metadata.distributions() if (name := each.metadata["Name"])}
+    return {"pip": sorted(f"{name}=={version}" for name, version in versions.items() if name.lower() != "ray")}

@@ -1,0 +1,62 @@
+"""The supervisor: this run's actor on a node. Starts the node process, and carries bytes to it and from it.
+
+It understands nothing of what it carries. The node process ends when the supervisor does, because its socket closes;
+a node process that says nothing for too long is killed, because somebody may have suspended it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from agentos.engine.backends.ray.environment_check import environment_facts
+from agentos.engine.backends.ray.messages import BEAT, SUPERVISOR_SILENCE_SECONDS
+
+_MOST_BYTES = 4 << 20
+"""What one answer carries."""
+_ANSWER_WITHIN_SECONDS = 1.0
+
+
+class Supervisor:
+    """Ray makes an actor of it. `up` and `down` are each called by one caller, one call after the other."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "agentos.engine.backends.ray.node", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        ours.setblocking(False)
+        self._socket = ours
+        self._heard = time.monotonic()
+
+    async def facts(self) -> dict[str, str]:
+        """What this node's Python is made of, and its clock."""
+        return environment_facts()
+
+    async def down(self, data: bytes) -> None:
+        """Whole lines for the node process, or nothing: a sign of life in any case."""
+        with suppress(OSError):  # It is gone, which `up` tells.
+            await asyncio.get_running_loop().sock_sendall(self._socket, data or BEAT)
+
+    async def up(self) -> bytes | None:
+        """What the node process has said by now, possibly nothing; None when it is gone."""
+        loop = asyncio.get_running_loop()
+        try:
+            data = await asyncio.wait_for(loop.sock_recv(self._socket, _MOST_BYTES), _ANSWER_WITHIN_SECONDS)
+        except TimeoutError:
+            if time.monotonic() - self._heard < SUPERVISOR_SILENCE_SECONDS:
+                return b""
+            self._process.kill()
+            return None
+        except OSError:
+            return None
+        self._heard = time.monotonic()
+        return data or None

@@ -1,0 +1,187 @@
+"""Runs on a Ray cluster of one machine, through the installed command: what a user sees of it, and what may die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import RayCluster, certificates
+from gates import CALLER, Gate
+from harness import Sandbox, children_of, eventually, no_process_left, of_type, processes_with
+
+pytestmark = [pytest.mark.needs_ray, pytest.mark.timeout(600)]
+
+FLOW = f"""
+import os
+from typing import TypedDict
+from langgraph.graph import END, START, StateGraph
+{CALLER}
+class State(TypedDict, total=False):
+    gate: str
+
+def one(state):
+    print("one says", os.environ["AGENTOS_ITEM_ID"])
+    return {{}}
+
+def two(state):
+    if state.get("gate"):
+        pass_gate(state["gate"], os.environ["AGENTOS_ITEM_ID"], str(os.getpid()))
+    return {{}}
+
+graph = StateGraph(State)
+graph.add_node("one", one)
+graph.add_node("two", two)
+graph.add_edge(START, "one")
+graph.add_edge("one", "two")
+graph.add_edge("two", END)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    made = RayCluster(cpus=16)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate("127.0.0.1")
+    yield made
+    made.close()
+
+
+def on(cluster: RayCluster, sandbox: Sandbox) -> list[str]:
+    sandbox.environment.update(cluster.environment)
+    (sandbox.project / "flow.py").write_text(FLOW)
+    return ["--backend", "ray", "--address", cluster.address]
+
+
+def write_items(sandbox: Sandbox, count: int, **inputs: str) -> None:
+    sandbox.write_items(*({"id": f"i{number}", "input": inputs} for number in range(1, count + 1)))
+
+
+def test_more_than_ten_run_at_once_and_each_line_can_name_its_node(
+    cluster: RayCluster, sandbox: Sandbox, gate: Gate
+) -> None:
+    options = on(cluster, sandbox)
+    write_items(sandbox, 12, gate=gate.address)
+    started = sandbox.start("--parallel", "12", "--show-node", *options, graph="flow.py:graph")
+    eventually(lambda: len(gate.arrived) == 12, "all at once")
+    gate.open()
+    finished = started.wait()
+    assert finished.code == 0, finished.stdout
+    assert "[i7@node-1] one says i7" in finished.lines
+    assert {record["cluster_node"] for record in of_type(sandbox.records(), "item_started")} == {"node-1"}
+
+
+def test_a_worker_that_is_killed_is_tried_again_from_its_checkpoint(
+    cluster: RayCluster, sandbox: Sandbox, gate: Gate
+) -> None:
+    options = on(cluster, sandbox)
+    write_items(sandbox, 1, gate=gate.address)
+    started = sandbox.start("--retry", "1", *options, graph="flow.py:graph")
+    eventually(lambda: gate.arrived, "the second node")
+    os.kill(int(gate.arrived[0].split()[1]), signal.SIGKILL)
+    eventually(lambda: len(gate.arrived) == 2, "the second attempt")
+    gate.open()
+    assert started.wait().code == 0
+    assert "[i1] resuming after one" in started.stdout()
+
+
+def test_what_is_full_is_waited_for_and_said(cluster: RayCluster, sandbox: Sandbox, gate: Gate) -> None:
+    options = on(cluster, sandbox)
+    write_items(sandbox, 16, gate=gate.address)
+    first = sandbox.start("--parallel", "16", *options, graph="flow.py:graph")
+    eventually(lambda: len(gate.arrived) == 16, "the first run")
+    sandbox.write_items({"id": "late", "input": {}}, name="late.jsonl")
+    second = sandbox.start(*options, graph="flow.py:graph", items="late.jsonl")
+    second.wait_for_line("waiting for resources on node-1")
+    gate.open()
+    assert first.wait().code == 0
+    assert second.wait().code == 0
+
+
+def test_a_head_that_is_lost_stops_the_run_gracefully_and_it_resumes(sandbox: Sandbox, gate: Gate) -> None:
+    lost = RayCluster(cpus=4)
+    try:
+        options = on(lost, sandbox)
+        write_items(sandbox, 3, gate=gate.address)
+        started = sandbox.start("--parallel", "3", *options, graph="flow.py:graph")
+        eventually(lambda: len(gate.arrived) == 3, "all at the gate")
+    finally:
+        lost.close()
+    finished = started.wait()
+    assert finished.code == 1, finished.stdout
+    assert "FAULT" in finished.stdout
+    assert "3 items left: i1, i2, i3" in finished.stdout
+    no_process_left(sandbox.home)
+    gate.open()
+    resumed = sandbox.run("--parallel", "3", graph="flow.py:graph")
+    assert resumed.code == 0
+    assert resumed.stdout.count("resuming after one") == 3
+
+
+def test_the_bridge_may_die_and_items_go_on(cluster: RayCluster, sandbox: Sandbox, gate: Gate) -> None:
+    options = on(cluster, sandbox)
+    write_items(sandbox, 2, gate=gate.address)
+    started = sandbox.start("--parallel", "2", *options, graph="flow.py:graph")
+    eventually(lambda: len(gate.arrived) == 2, "all at the gate")
+    [bridge] = [pid for pid in children_of(started.pid) if b"ray.bridge" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(bridge, signal.SIGKILL)
+    eventually(lambda: len(gate.arrived) == 4, "both again")
+    gate.open()
+    assert started.wait().code == 0
+    assert started.stdout().count("resuming after one") == 2
+
+
+def test_a_cluster_that_takes_anybody_is_refused(sandbox: Sandbox) -> None:
+    opened = RayCluster(cpus=1, further={"RAY_AUTH_MODE": "disabled"})
+    try:
+        options = on(opened, sandbox)
+        sandbox.environment["RAY_AUTH_MODE"] = "token"
+        write_items(sandbox, 1)
+        refused = sandbox.run(*options, graph="flow.py:graph")
+        checked = sandbox.command("cluster", "check", "--address", opened.address)
+    finally:
+        opened.close()
+    assert refused.code == 2
+    assert "takes anybody" in refused.stderr
+    assert checked.code == 1
+    assert "takes anybody" in checked.stdout
+
+
+def test_a_good_cluster_passes_its_check(cluster: RayCluster, sandbox: Sandbox) -> None:
+    on(cluster, sandbox)
+    checked = sandbox.command("cluster", "check", "--address", cluster.address)
+    assert checked.code == 0, checked.stdout
+    assert checked.lines[-1] == "The cluster can be used."
+
+
+def test_workers_do_not_see_the_cluster_s_token(cluster: RayCluster, sandbox: Sandbox, gate: Gate) -> None:
+    options = on(cluster, sandbox)
+    write_items(sandbox, 1, gate=gate.address)
+    started = sandbox.start(*options, graph="flow.py:graph")
+    eventually(lambda: gate.arrived, "the worker")
+    worker = int(gate.arrived[0].split()[1])
+    assert worker not in processes_with("RAY_AUTH_TOKEN", cluster.environment["RAY_AUTH_TOKEN"])
+    gate.open()
+    assert started.wait().code == 0
+
+
+def test_an_encrypted_cluster_is_joined_with_its_certificates_and_not_without(sandbox: Sandbox) -> None:
+    encrypted = RayCluster(cpus=2, further=certificates(sandbox.root))
+    try:
+        options = on(encrypted, sandbox)
+        write_items(sandbox, 2)
+        joined = sandbox.run("--parallel", "2", *options, graph="flow.py:graph")
+        checked = sandbox.command("cluster", "check", "--address", encrypted.address)
+        refused = sandbox.run(*options, "--fresh", graph="flow.py:graph", env={"RAY_USE_TLS": "0"})
+    finally:
+        encrypted.close()
+    assert joined.code == 0, joined.stderr
+    assert "ok       encryption: Ray's TLS is on" in checked.lines
+    assert refused.code == 2
