@@ -46,6 +46,7 @@ wheel: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(BIN)/python -m agentos.cli.reference > docs/reference/commands.md.new
 	mv docs/reference/commands.md.new docs/reference/commands.md
+	$(BIN)/python -m tools.reply_table
 	$(BIN)/python -m tools.file_inventory
 
 bench: $(VENV)/.installed

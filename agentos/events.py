@@ -25,6 +25,8 @@ class RunStarted:
     """What people see before an item's id: `LLD-` makes `[LLD-42]`."""
     resume_command: str = ""
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
+    folder: str = ""
+    """Where the user was: what resumes it is typed there."""
     budget_usd: float | None = None
     python: str = ""
     """The interpreter of the graph's workers and its versions, when that is not the one AgentOS runs under."""

@@ -109,6 +109,15 @@ class Hint(Enum):
         return line.replace("git -C . ", "git ")
 
 
+def from_here(command: str, folder: str) -> str:
+    """A command that is to be typed in that folder, as a shell in the user's own takes it."""
+    try:
+        is_there = not folder or Path.cwd() == Path(folder)
+    except OSError:
+        is_there = False
+    return command if is_there else f"cd {shlex.quote(folder)} && {command}"
+
+
 _OUR_PROGRAMS = re.compile(r"(?:^|(?<=&& ))(?:agentos|lld-workflow|issue-workflow)(?= )")
 
 

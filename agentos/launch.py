@@ -355,7 +355,7 @@ def _lease_server(
     loop: Loop,
     control: RunControl,
     emit: Listener,
-    gateway: RunGateway | None,
+    gateway: RunGateway,
 ) -> LeaseServer:
     own_file = KeyFile(load=lambda: with_keyless(load_credentials(environ=request.environment)))
     broker = KeyBroker(
@@ -382,17 +382,20 @@ def _lease_server(
     )
 
 
-def _gateway(request: RunRequest, keys: _Keys, loop: Loop, urls: Mapping[str, str]) -> RunGateway | None:
-    """For graphs that may have clients of their own, of the providers that there are keys of."""
-    if not keys.providers or request.preload_providers is not None:
-        return None
+def _gateway(request: RunRequest, keys: _Keys, loop: Loop, urls: Mapping[str, str]) -> RunGateway:
+    """For model calls of workers, and for clients of the graph's own, of the providers that there are keys of."""
     return RunGateway(
         loop,
-        served=keys.providers,
+        served=_served(request, keys),
         environment=request.environment,
         passed=request.pass_env,
         process_environment=keys.scrub(_workers_environment(request, urls, keys.providers)),
     )
+
+
+def _served(request: RunRequest, keys: _Keys) -> list[str]:
+    """Of whom clients find the gateway. Where the models are known, clients have a login of their own."""
+    return keys.providers if request.preload_providers is None else []
 
 
 def _budget(request: RunRequest) -> Budget | None:
@@ -467,18 +470,17 @@ def _usable_urls(request: RunRequest, held: Collection[str]) -> tuple[dict[str, 
 
 
 def _worker_setup(
-    request: RunRequest, run_id: str, urls: Mapping[str, str], keys: _Keys, gateway: RunGateway | None
+    request: RunRequest, run_id: str, urls: Mapping[str, str], keys: _Keys, gateway: RunGateway
 ) -> WorkerSetup:
     environment = _workers_environment(request, urls, keys.providers)
-    clients = {} if gateway is None else gateway.shared_environment()
     return WorkerSetup(
         run_id=run_id,
         graph=request.graph,
         search_dir=request.search_dir,
-        environment=_without_keys(environment, keys, request.pass_env, clients),
+        environment=_without_keys(environment, keys, request.pass_env, gateway.shared_environment()),
         python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
-        extension_options=_preloads(request, keys.providers, has_gateway=gateway is not None),
+        extension_options=_preloads(request, keys.providers, gateway),
     )
 
 
@@ -502,15 +504,17 @@ def _passing_on(request: RunRequest) -> list[str]:
     return [f"workers get {listed(list(request.pass_env))}: {unseen} what they call with it"]
 
 
-def _preloads(request: RunRequest, held: Sequence[str], *, has_gateway: bool) -> dict[str, Any]:
+def _preloads(request: RunRequest, held: Sequence[str], gateway: RunGateway) -> dict[str, Any]:
     """Whose SDKs to load before workers are made: what the command says, else what its model and keys suggest."""
     callable_names = [*held, *(name for name, each in providers().items() if not each.needs_key and name not in held)]
+    port = gateway.port if held else 0
     if request.preload_providers is not None:
         called = [name for name in callable_names if name in request.preload_providers]
-        return in_worker.preload_options(providers=called)
+        return in_worker.preload_options(providers=called, gateway_port=port)
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
     likely = [name for name in callable_names if default == name or (name in held and not default)]
-    return in_worker.preload_options(if_used=likely, has_budget=request.budget_usd is not None and not has_gateway)
+    is_unseen = request.budget_usd is not None and not held
+    return in_worker.preload_options(if_used=likely, has_budget=is_unseen, gateway_port=port)
 
 
 def _settings(request: RunRequest, run_id: str) -> RunSettings:
@@ -534,6 +538,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
         },
         label_prefix=request.label_prefix,
         resume_command=request.resume_command,
+        folder=str(Path.cwd()),
         budget_usd=request.budget_usd,
         python=str(request.python or ""),
     )

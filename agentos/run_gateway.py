@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from agentos.engine.loop import READ, WRITE, Loop
 from agentos.gateway.clients import new_token
@@ -18,14 +19,26 @@ from agentos.gateway.messages import (
     FIRST_TICKET,
     Admit,
     Answered,
+    Asked,
     Begin,
     Dismiss,
+    KeyGiven,
+    KeyWanted,
+    KeyWithheld,
     ToGateway,
     WorkerKnown,
     from_gateway,
     to_gateway,
 )
-from agentos.keys.leases import LeaseAnswer, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRequest, LeaseReturn
+from agentos.keys.leases import (
+    Lease,
+    LeaseAnswer,
+    LeaseAsk,
+    LeaseCancel,
+    LeaseGranted,
+    LeaseRequest,
+    LeaseReturn,
+)
 from agentos.processes.children import dying_with_parent
 from agentos.providers.evidence import TransportFailed
 from agentos.wire import LineBuffer
@@ -59,7 +72,8 @@ class RunGateway:
         self._passed = passed
         self._process_environment = process_environment
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-        self._root = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port: int = self._listener.getsockname()[1]
+        self._root = f"http://127.0.0.1:{self.port}"
         self._shared_token = new_token()
         self._tokens: dict[str, str] = {}
         self._workers: dict[str, int] = {}
@@ -70,6 +84,8 @@ class RunGateway:
         self._unsent = bytearray()
         self._waiting: set[tuple[str, int]] = set()
         self._held: set[tuple[str, int]] = set()
+        self._covered: dict[str, tuple[str, Lease]] = {}
+        """Leases of workers and whose they are, by the token that stands for the key."""
         loop.watch(self._listener.fileno(), READ, self._first_connection)
 
     def serve(self, take: TakeRequest) -> None:
@@ -91,9 +107,22 @@ class RunGateway:
         self._workers[item_id] = pid
         self._send(WorkerKnown(owner=item_id, pid=pid))
 
+    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
+        """What the item's worker is told of its lease: a token for the key, and that its call comes through us."""
+        if not granted.lease.secret:
+            return granted
+        token = new_token()
+        self._covered[token] = (item_id, granted.lease)
+        return replace(granted, lease=replace(granted.lease, secret=token, through=self._root))
+
+    def uncover(self, fence: int) -> None:
+        """The worker has given its lease back."""
+        self._covered = {token: each for token, each in self._covered.items() if each[1].fence != fence}
+
     def dismiss(self, item_id: str) -> None:
-        """The item's worker is gone, and its token with it."""
+        """The item's worker is gone, and its tokens with it."""
         self._workers.pop(item_id, None)
+        self._covered = {token: each for token, each in self._covered.items() if each[0] != item_id}
         if self._tokens.pop(item_id, None) is not None:
             self._send(Dismiss(owner=item_id))
 
@@ -175,9 +204,19 @@ class RunGateway:
             self._lost()
             return
         for line in self._lines.feed(data):
-            asked = from_gateway.decode(line)
-            self._note(asked.owner, asked.request)
-            self._take(asked.owner, asked.request)
+            match from_gateway.decode(line):
+                case Asked(owner=owner, request=request):
+                    self._note(owner, request)
+                    self._take(owner, request)
+                case KeyWanted(number=number, token=token):
+                    self._give_key(number, token)
+
+    def _give_key(self, number: int, token: str) -> None:
+        found = self._covered.get(token)
+        if found is None:
+            self._send(KeyWithheld(number=number))
+        else:
+            self._send(KeyGiven(number=number, owner=found[0], lease=found[1]))
 
     def _note(self, owner: str, request: LeaseRequest) -> None:
         match request:

@@ -10,7 +10,7 @@ from benchmarks.harness import missed
 
 NAMES = (
     *("startup", "throughput", "pacing", "stopping", "output", "growth", "memory", "leases", "keys_vs_peers"),
-    *("lld_speedup", "worktrees", "gateway", "sandbox", "gates", "page"),
+    *("lld_speedup", "worktrees", "gateway", "sandbox", "gates", "scale", "page"),
 )
 
 

@@ -1,4 +1,4 @@
-"""The key pool against LiteLLM's Router and naive retry: the same keys, work and quotas, each at a server of its own.
+"""The key pool against LiteLLM's Router and proxy and naive retry: the same keys, work and quotas, a server each.
 
 Nothing is scaled: 60 requests in any minute a group. Peers start when ours waits for its quota, so that all of it
 takes little more than a minute and ours has the machine to itself whenever it calls. At the end, what a client adds
@@ -158,6 +158,7 @@ def _run_cell(cell: Cell, python: str | None) -> None:
             router = "litellm_router.py"
             peers.append(start("LiteLLM Router", _peer(router, 0.0, cell, python)))
             peers.append(start("LiteLLM Router, sleep 5", _peer(router, 5.0, cell, python)))
+            peers.append(start("LiteLLM proxy, sleep 5", _peer("litellm_proxy.py", 5.0, cell, python)))
         results = [contender.result() for contender in (ours, *peers)]
     print(f"   -- limits {cell.name}")
     _show(results)
@@ -388,6 +389,7 @@ def _run_unlimited(python: str | None) -> None:
     }
     if python is not None:
         contenders["LiteLLM Router"] = partial(_loop_of_peer, "litellm_router.py", python)
+        contenders["LiteLLM proxy"] = partial(_loop_of_peer, "litellm_proxy.py", python)
     print(f"   -- no limits: {UNLIMITED_CALLS} calls by one caller, the server takes {1000 * LATENCY_SECONDS:g} ms")
     with scratch() as directory:
         for name, command in contenders.items():
@@ -429,7 +431,7 @@ def _litellm_python() -> str | None:
     (PEER_ENVIRONMENT.parent / ".gitignore").write_text("*\n")
     steps = (
         [sys.executable, "-m", "venv", "--clear", str(PEER_ENVIRONMENT)],
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "litellm"],
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "litellm[proxy]"],
     )
     for step in steps:
         done = subprocess.run(step, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -87,7 +87,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """From a time after the start on, a minute takes so many requests."""
+    """From a time after the first request on, a minute takes so many: clients that start slowly meet the same."""
 
     at_seconds: float
     requests_per_minute: int
@@ -283,7 +283,7 @@ class Desk:
     def _move(self, quota: Quota, now: float) -> None:
         window = quota.windows.get(("requests", "minute"))
         for move in self.config.moves:
-            if window is not None and now >= move.at_seconds:
+            if window is not None and now - self.requests[0].at_seconds >= move.at_seconds:
                 window.limit = move.requests_per_minute
 
     def _misbehave(self, seen: Seen, step: Step) -> Answer:

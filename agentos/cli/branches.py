@@ -13,8 +13,9 @@ from agentos.documents.approval import REHEARSER
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint
+from agentos.sandbox.isolation import Isolation
 from agentos.settings import Settings
-from agentos.workflows.context import ALLOW_UNSANDBOXED_VARIABLE
+from agentos.workflows.context import ALLOW_UNSANDBOXED_VARIABLE, Context
 from agentos.workflows.implementation.pending import Conflicts, find_conflicts
 from agentos.workflows.implementation.records import Implemented, read_record
 from agentos.workflows.pending import Reason, ReasonKind
@@ -39,6 +40,7 @@ class CodeRun:
     pushes: bool
     opens_pull_requests: bool
     is_json: bool
+    allows_unsandboxed: bool
 
     def record(self, item_id: str) -> Implemented | None:
         return read_record(self.project_dir, item_id)
@@ -51,7 +53,6 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
     """Work on code: items that change the same file run one after the other; branches are told and published."""
     arguments, prefix = work.arguments, work.workflow.label_prefix
     conflicts = find_conflicts(work.plan)
-    overlaps = list(conflicts.words(prefix))
     run = CodeRun(
         project_dir=work.project_dir,
         settings=work.settings,
@@ -62,24 +63,28 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
         pushes=arguments.push,
         opens_pull_requests=arguments.pr,
         is_json=arguments.json,
+        allows_unsandboxed=arguments.allow_unsandboxed,
     )
     how = (
         "run at the same time all the same (--allow-overlap)"
         if arguments.allow_overlap
         else "do not run at the same time"
     )
+    overlapping = [f"{line}: they {how}" for line in conflicts.words(prefix)]
     added = [
         f"{line}: they run at the same time, and the merge is tried" for line in conflicts.additions_in_words(prefix)
     ]
+    sandbox_warnings, sandbox_notices = _sandbox_words(work)
     return replace(
         work,
         environment={**work.environment, **_allowances(work)},
         plan=work.plan if arguments.allow_overlap else replace(work.plan, exclusive=conflicts.rivals()),
         warnings=[
-            *_sandbox_lines(work),
+            *sandbox_warnings,
             *work.warnings,
-            *([] if arguments.dry_run else [*(f"{o}: they {how}" for o in overlaps), *added]),
+            *([] if arguments.dry_run else overlapping),
         ],
+        notices=[*sandbox_notices, *work.notices, *([] if arguments.dry_run else added)],
         notes=[*_dry_run_notes(conflicts, prefix), *work.notes],
         details=_dry_run_details(conflicts),
         check=lambda: _check_publishing(run),
@@ -91,17 +96,21 @@ def _allowances(work: Work) -> dict[str, str]:
     return {ALLOW_UNSANDBOXED_VARIABLE: "1"} if work.arguments.allow_unsandboxed else {}
 
 
-def _sandbox_lines(work: Work) -> list[str]:
-    """Where the code of this run runs, said first. UsageError where there is no sandbox and nobody allowed it."""
+def _sandbox_words(work: Work) -> tuple[list[str], list[str]]:
+    """Where the code of this run runs, as a warning or as a notice.
+
+    Raises UsageError where there is no sandbox and nobody allowed it.
+    """
     if work.arguments.dry_run or not work.plan.items:
-        return []
+        return [], []
     from agentos.sandbox.sandbox import chosen_isolation, readable_paths  # noqa: PLC0415  A dry run tries no sandbox.
 
     chosen = work.settings.implementation
     isolation = chosen_isolation(chosen.sandbox, allow_none=work.arguments.allow_unsandboxed)
     readable = readable_paths(work.project_dir, chosen.readable)
     also = f"; may also read {', '.join(map(str, readable))}" if readable else ""
-    return [f"Sandbox: {isolation.words()}{also}"]
+    line = f"Sandbox: {isolation.words()}{also}"
+    return ([line], []) if isolation is Isolation.NONE else ([], [line])
 
 
 def _titles(plan: Plan, skipped: Sequence[tuple[str, Reason]]) -> dict[str, str]:
@@ -186,7 +195,10 @@ def _together(run: CodeRun, repository: Repository, base: str, branches: Sequenc
 
     say(f"Testing {len(branches)} branches, merged one after the other.", to_stderr=run.is_json)
     try:
-        found = try_together(run.project_dir, run.settings, commit, branches)
+        context = Context(
+            project_dir=run.project_dir, settings=run.settings, allows_unsandboxed=run.allows_unsandboxed
+        )
+        found = try_together(context, commit, branches)
     except AgentosError as error:
         return dict.fromkeys(branches[1:], f", tests not run: {error}")
     return {branch: f", {each.words()}" for branch, each in found.items()}

@@ -128,7 +128,8 @@ def _needy_lines(work: Work, item: Item, end: ItemEnded) -> list[str]:
         heading = f"needs you: the issue leaves {counted(len(questions), 'question')} open. Answer in {place}:"
         return _listed(prefix, heading, questions)
     findings = _open_findings(work, item)
-    heading = f"needs you: {one_line(end.reason) or 'it was not approved'}. Change {place}"
+    reason = one_line(end.reason) or "it was not approved"
+    heading = f"needs you: {reason}{'' if reason.endswith(('.', '?', '!')) else '.'} Change {place}"
     return _listed(prefix, f"{heading}:" if findings else heading, findings)
 
 
@@ -141,11 +142,17 @@ def _file_to_edit(work: Work, item: Item) -> str:
     """The issue or brief that a document is written from; the design that code is written from.
 
     Of a workstream, whose text is in no file, the design too, as it stands: a person's approval lets it go on.
+    A person's own document is not written from its issue any more.
     """
+    from agentos.documents.unapproved import is_a_persons  # noqa: PLC0415  Only for those who need it.
+
+    document = _document_path(work, item.id)
+    if document is not None and is_a_persons(document.read_text(encoding="utf-8", errors="replace")):
+        return shown(document)
     origin = str(item.input.get("origin") or item.input.get("lld_path") or "")
     if "://" in origin:
         return one_line(origin)
-    if (work.project_dir / origin).is_file() or (document := _document_path(work, item.id)) is None:
+    if (work.project_dir / origin).is_file() or document is None:
         return shown(work.project_dir / origin)
     approve = Hint.APPROVE.line(label=label_of(work.workflow.name, item.id))
     return f"{shown(document)}, and approve it ({approve})"

@@ -11,7 +11,7 @@ from agentos.cli.texts import say
 from agentos.engine.control import ask
 from agentos.engine.steering import ACTS, ITEM_ACTS, NUMBER_ACTS, ActRefused
 from agentos.errors import ExitCode, UsageError
-from agentos.hints import Hint
+from agentos.hints import Hint, from_here
 from agentos.outcomes import outcome_named
 from agentos.records.runs import find_run, is_live, read_summary, run_dirs
 from agentos.reporters.wording import counts_in_words
@@ -96,7 +96,7 @@ def _instead(run_dir: Path, words: list[str]) -> str:
     summary = read_summary(run_dir, with_items=False)
     if summary is None or not summary.resume_command or words[0] not in ("resume", "retry", "parallel", "budget"):
         return f" `{Hint.LIST_RUNS.line()}` lists runs."
-    return f" Its items continue with: {summary.resume_command}"
+    return f" Its items continue with: {from_here(summary.resume_command, summary.folder)}"
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:

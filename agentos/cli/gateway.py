@@ -17,6 +17,7 @@ from agentos.cli.texts import say
 from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.events import Event
+from agentos.paths import find_project_dir
 
 if TYPE_CHECKING:
     from agentos.gateway.standalone import Started
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if command and args.socket:
         raise UsageError("--socket cannot be combined with a command: programs find the gateway by a port.")
+    _use_project()
     options = Options(
         port=args.port or 0,
         socket_path=args.socket,
@@ -74,6 +76,21 @@ def run(args: argparse.Namespace) -> int:
     )
     tell = partial(_tell, is_json=args.json)
     return serve(options, environment(), command, tell=tell, on_event=_tell_of_keys)
+
+
+def _use_project() -> None:
+    """Providers and addresses of the `agentos.toml` here, as a run from here would use them."""
+    from agentos.keys.credentials import load_credentials
+    from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
+    from agentos.llm.settings import use_base_urls
+    from agentos.providers.addresses import is_on_this_machine
+    from agentos.settings import load_settings
+
+    urls = load_settings(find_project_dir(Path.cwd())).provider_urls
+    unconfirmed = unconfirmed_urls(urls, environment())
+    refuse_unconfirmed(unconfirmed, {spec.provider for spec in load_credentials(environ=environment()).specs})
+    # A key that is added later must not go there either.
+    use_base_urls({name: url for name, url in urls.items() if name not in unconfirmed or is_on_this_machine(url)})
 
 
 def _tell_of_keys(event: Event) -> None:

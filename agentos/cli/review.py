@@ -11,7 +11,7 @@ from agentos.cli import review_documents
 from agentos.cli.options import add_model_options, dollars, project_from
 from agentos.cli.texts import say, say_document, say_json
 from agentos.errors import UsageError
-from agentos.hints import Hint
+from agentos.hints import Hint, from_here
 from agentos.reporters.last_run import last_run
 from agentos.settings import load_settings
 from agentos.text.output_prefixer import prefix_of
@@ -248,7 +248,7 @@ def _command(project_dir: Path, item: Waiting) -> str:
     """What resumes the run that parked the item, as that run said it; else the plainest command for it."""
     parked_in = last_run(project_dir, (item.workflow,), item.item_id)
     if parked_in is not None and parked_in.summary.resume_command:
-        return f": {parked_in.summary.resume_command}"
+        return f": {from_here(parked_in.summary.resume_command, parked_in.summary.folder)}"
     if item.workflow not in COMMANDS:
         return " the same command again"
     return f": {Hint.CONTINUE.line(workflow=COMMANDS[item.workflow], item=item.item_id)}"

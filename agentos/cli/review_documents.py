@@ -13,7 +13,7 @@ from agentos.cli.parsing import CommandParser
 from agentos.cli.texts import say, say_document, say_json
 from agentos.documents.approval import Intact, verify_approval
 from agentos.documents.findings import errors
-from agentos.documents.unapproved import Obstacle, bare, is_a_persons, read_unapproved
+from agentos.documents.unapproved import Obstacle, bare, for_readers, is_a_persons, read_unapproved
 from agentos.errors import ExitCode, UsageError
 from agentos.hints import Hint
 from agentos.settings import Settings
@@ -92,7 +92,7 @@ def _show(arguments: argparse.Namespace, project_dir: Path, document: Standing) 
     if arguments.json:
         say_json(as_json(document, project_dir) | {"findings": [finding.words() for finding in found]})
         return ExitCode.OK
-    say_document(document.text)
+    say_document(for_readers(document.text))
     say("")
     prefix = prefix_of(document.label)
     for finding in found:

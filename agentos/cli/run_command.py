@@ -69,6 +69,8 @@ class Work:
     batch: Sequence[str] = ()
     """All items that belong together, when the plan may be some of them."""
     warnings: Sequence[str] = ()
+    notices: Sequence[str] = ()
+    """What is worth a line although nothing is wrong."""
     notes: Sequence[str] = ()
     """Further lines of a dry run."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -199,7 +201,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
         resume_command=resume_template(arguments, verb=work.resume_verb),
         preflight=ahead.found,
         warnings=[*work.all_warnings, *_misspellings(ahead.found.models)],
-        notices=_skipped_lines(work),
+        notices=[*work.notices, *_skipped_lines(work)],
         is_json=arguments.json,
         batch=work.batch,
     )

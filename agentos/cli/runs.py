@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from agentos.cli.texts import say, say_json
 from agentos.errors import ExitCode
+from agentos.hints import remember_project
+from agentos.paths import find_project_dir
 from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
@@ -117,6 +119,9 @@ def _show(run_id: str, *, as_json: bool) -> int:
     if as_json:
         say_json({**summary.to_document(), **shown.to_document()})
     else:
+        with suppress(FileNotFoundError):  # The folder is gone: nothing can be typed here.
+            if summary.project_dir != str(find_project_dir(Path.cwd())):
+                remember_project(summary.project_dir)
         say(*show_lines(shown, summary, window_columns()))
     return ExitCode.OK
 

@@ -13,12 +13,13 @@ from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
 from agentos.cli.pages import show_page
 from agentos.cli.texts import say_document, say_json
-from agentos.documents.approval import Absent, Changed, Intact, verify_approval, without_approval
+from agentos.documents.approval import Absent, Changed, Intact, verify_approval
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
 from agentos.documents.issue import check_issue, parse_issue
 from agentos.documents.known_paths import FolderPaths
 from agentos.documents.lld import parse_lld
+from agentos.documents.unapproved import for_readers
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.errors import AgentosError, UsageError
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(_document(item))
         return 0
-    show_page(_lines(item), without_approval(item.text) if item.text else "")
+    show_page(_lines(item), for_readers(item.text) if item.text else "")
     return 0
 
 

@@ -29,7 +29,7 @@ _STATUSES = frozenset(
         "draft", "proposed", "pending", "in progress", "active", "blocked", "ready", "ready for review", "in review",
         "review", "under review", "awaiting review", "discuss", "revise", "needs revision", "unverified", "rejected",
         "approved", "accepted", "final", "finalized", "implemented", "done", "complete", "completed", "superseded",
-        "deprecated",
+        "deprecated", "rehearsed",
     }
 )  # fmt: skip
 _APPROVED = frozenset({"approved", "accepted", "final", "finalized", "implemented", "done", "complete", "completed"})

@@ -91,6 +91,11 @@ def bare(text: str) -> str:
     return without_approval(_FINDINGS.sub("\n", body))
 
 
+def for_readers(text: str) -> str:
+    """The document with a workflow's findings, without what is there for programs."""
+    return without_approval(_MARK.sub("\n", _normal(text)))
+
+
 def is_a_persons(text: str) -> bool:
     """Whether somebody wrote, edited or took over the document: such a text is never replaced unasked."""
     match verify_approval(text):

@@ -48,7 +48,7 @@ class RunControl(Protocol):
 
 
 class ItemGateway(Protocol):
-    """Where the calls come from that an item's worker makes without us."""
+    """Where an item's calls go: those of its worker with a token for the key, and those of other clients."""
 
     first_ticket: int
     """Its tickets begin here; those of workers are smaller."""
@@ -57,6 +57,11 @@ class ItemGateway(Protocol):
     def admit(self, item_id: str) -> Mapping[str, str]: ...
     def worker_opened(self, item_id: str, pid: int) -> None: ...
     def dismiss(self, item_id: str) -> None: ...
+    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
+        """What the item's worker is sent of it: no key."""
+        ...
+
+    def uncover(self, fence: int) -> None: ...
     def answer(self, item_id: str, answer: LeaseAnswer) -> None: ...
     def close(self) -> None: ...
 
@@ -94,8 +99,8 @@ class LeaseServer:
         emit: Listener,
         *,
         parallel: int,
+        gateway: ItemGateway,
         needed_models: Collection[str] = (),
-        gateway: ItemGateway | None = None,
     ) -> None:
         """`needed_models`, as `provider:model`: without one of them no item can be done."""
         self._needed = {tuple(model.split(":", 1)) for model in needed_models}
@@ -108,6 +113,8 @@ class LeaseServer:
         self._timer: Timer | None = None
         self._usage: dict[str, ItemUsage] = defaultdict(ItemUsage)
         self._is_stopping = False
+        self._ends_with = ""
+        """The item whose end is the run's."""
         self._counted_at_reload: int | None = None
         """The keys' edition when usable slots were last counted."""
         self._had_waiting = False
@@ -115,8 +122,7 @@ class LeaseServer:
         descriptor = broker.fileno()
         if descriptor is not None:
             loop.watch(descriptor, READ, self._hear_of_keys)
-        if gateway is not None:
-            gateway.serve(self.take)
+        gateway.serve(self.take)
 
     def _hear_of_keys(self, _events: int) -> None:
         """The home's pool says later what came of a call."""
@@ -126,11 +132,10 @@ class LeaseServer:
 
     def worker_environment(self, item_id: str) -> Mapping[str, str]:
         """What the item's worker is told of the gateway."""
-        return {} if self._gateway is None else self._gateway.admit(item_id)
+        return self._gateway.admit(item_id)
 
     def worker_opened(self, item_id: str, pid: int) -> None:
-        if self._gateway is not None:
-            self._gateway.worker_opened(item_id, pid)
+        self._gateway.worker_opened(item_id, pid)
 
     def take(self, item_id: str, message: LeaseRequest) -> None:
         """A worker's message about a key. Raises ValueError for numbers that no call has."""
@@ -143,20 +148,22 @@ class LeaseServer:
             case LeaseCancel(ticket=ticket):
                 self._news.withdrawn(item_id, ticket)
             case LeaseReturn(fence=fence, evidence=evidence) if is_ours:
+                self._gateway.uncover(fence)
                 self._news.returned(fence, evidence)
                 self._count_usage(item_id, message)
                 self._follow_keys(has_success=isinstance(evidence, Succeeded))
         self._answer()
         if self._needed:
-            self._stop_for_want_of_a_model()
+            self._notice_a_missing_model(item_id)
 
     def worker_gone(self, item_id: str) -> ItemUsage:
         """Its leases serve others from now on. Returns what the item has consumed."""
-        if self._gateway is not None:
-            self._gateway.dismiss(item_id)
+        self._gateway.dismiss(item_id)
         self._broker.drop_owner(item_id)
         self._news.worker_gone(item_id)
         self._answer()
+        if item_id == self._ends_with:
+            self._control.request_stop("a model is missing", exit_code=ExitCode.ITEM_FAILED)
         return self._usage.pop(item_id, ItemUsage())
 
     def want(self, parallel: int) -> None:
@@ -190,8 +197,7 @@ class LeaseServer:
         if self._timer is not None:
             self._timer.cancel()
         self._news.close()
-        if self._gateway is not None:
-            self._gateway.close()
+        self._gateway.close()
         descriptor = self._broker.fileno()
         if descriptor is not None:
             self._loop.unwatch(descriptor)
@@ -209,8 +215,10 @@ class LeaseServer:
             self._tell_of_answer(owner, answer)
             if isinstance(answer, LeaseRefused) and answer.exit_code in _STOPS:
                 self._stop(answer)
-            elif self._gateway is not None and answer.ticket >= self._gateway.first_ticket:
+            elif answer.ticket >= self._gateway.first_ticket:
                 self._gateway.answer(owner, answer)
+            elif isinstance(answer, LeaseGranted):
+                self._control.send(owner, self._gateway.cover(owner, answer))
             else:
                 self._control.send(owner, answer)
         if not self._is_stopping:
@@ -239,16 +247,19 @@ class LeaseServer:
             self._emit(shortfall or Warned(text=refusal.message))
             self._control.request_stop(_STOPS[exit_code], exit_code=exit_code)
 
-    def _stop_for_want_of_a_model(self) -> None:
-        """One item has found out what all others would."""
+    def _notice_a_missing_model(self, item_id: str) -> None:
+        """The item has found out what all others would: nothing new starts, and the run ends when it has failed."""
         for provider, model in self._broker.absent_models() & self._needed:
             if not self._is_stopping:
                 self._is_stopping = True
+                self._ends_with = item_id
                 self._emit(Warned(text=no_such_model(provider, model)))
-                self._control.request_stop("a model is missing", exit_code=ExitCode.ITEM_FAILED)
+                self._control.set_parallel(0)
 
     def _follow_keys(self, *, has_success: bool) -> None:
         """Fewer than two usable keys: one item at a time. They are back: one more with each call that goes well."""
+        if self._is_stopping:
+            return
         is_counted = self._counted_at_reload == self._broker.reloads
         if has_success and is_counted and self._parallel == self._wanted:
             return  # A call that went well takes no slot away.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from agentos.keys.leases import LeaseAnswer, LeaseRequest
+from agentos.keys.redaction import Marks
 from agentos.wire import Codec
 
 
@@ -24,8 +25,8 @@ class StartItem:
     heartbeat_seconds: float
     stop_grace_seconds: float
     environment: dict[str, str]
-    masked: tuple[str, ...] = field(default=(), repr=False)
-    """Secrets that nothing the worker keeps may show, wherever it got them from."""
+    marks: Marks = field(default_factory=Marks)
+    """Finds secrets that nothing the worker keeps may show, wherever it got them from. It is told none of them."""
     options: dict[str, Any] = field(default_factory=dict)
     """How to run the graph: see `worker.py`."""
 

@@ -110,7 +110,8 @@ def _parse_item(line: str, where: str) -> Item:
         raise UsageError(f'{where}: expected an object like {{"id": "a1", "input": {{}}}}, got {_kind(data)}.')
     unknown = sorted(set(data).difference(_ITEM_KEYS))
     if unknown:
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}. Known: {', '.join(_ITEM_KEYS)}.")
+        known = f"Known: {', '.join(_ITEM_KEYS)}; what the graph works on goes into input"
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}. {known}.")
     if "id" not in data:
         raise UsageError(f'{where}: no id. Each line is an object like {{"id": "a1", "input": {{}}}}.')
     if _is_deeper_than(_MOST_LEVELS, data):

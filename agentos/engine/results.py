@@ -65,6 +65,7 @@ class Results:
                 pid=os.getpid(),
                 label_prefix=settings.label_prefix,
                 resume_command=settings.resume_command,
+                folder=settings.folder,
                 budget_usd=settings.budget_usd,
                 python=settings.python,
                 titles=self._titles if any(self._titles) else (),

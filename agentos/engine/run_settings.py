@@ -28,6 +28,8 @@ class RunSettings:
     """How workers run the graph, beside what an item says of itself; plain data."""
     label_prefix: str = ""
     resume_command: str = ""
+    folder: str = ""
+    """Where the user was."""
     budget_usd: float | None = None
     python: str = ""
     """What workers run under, when that is not what we run under."""

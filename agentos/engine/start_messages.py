@@ -42,6 +42,6 @@ class StartMessages:
             heartbeat_seconds=settings.time_limits.heartbeat_seconds,
             stop_grace_seconds=GRACE.worker,
             environment={**environment, **item.environment},
-            masked=tuple(self._redactor.secrets),
+            marks=self._redactor.marks(),
             options={**settings.graph_options, **item.options},
         )

@@ -49,7 +49,7 @@ from agentos.environment import environment, set_variables
 from agentos.errors import AgentosError, CallCancelledError, CannotContinueError, ExitCode, UndecidedError
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import LeaseGranted, LeaseRefused
-from agentos.keys.redaction import Redactor
+from agentos.keys.redaction import MarkRedactor, Masking
 from agentos.outcomes import AWAITING_REVIEW, COMPLETED, Cause
 from agentos.processes import host
 from agentos.processes.zombies import ZombieCollector
@@ -259,15 +259,15 @@ def _serve(
     """Run the item and say how it ended. Whatever a node raises ends here, as text."""
     execution: Execution | None = None
     checkpoint: ItemCheckpoint | None = None
+    redactor = MarkRedactor(start.marks)
     try:
         graph = load()
         store, ref = store_at(start.checkpoint_address), ItemRef(start.workflow, start.item_id)
-        channel.broker.redactor.add(start.masked)
         opened = open_item(store, ref, start.input, fresh=start.fresh)
         checkpoint = opened.checkpoint
         standing = checkpoint.standing
         channel.send(ItemOpened(resumed_after=standing.resumes_after, pid=os.getpid(), notice=opened.notice))
-        redactor = checkpoint.redactor = channel.broker.redactor
+        checkpoint.redactor = redactor
         documents = ItemDocuments(start.item_id, checkpoint, channel.writer_of)
         outputs.set_keeper(documents.keep)
         notes = Notes(extension, checkpoint)
@@ -297,7 +297,7 @@ def _serve(
         # GeneratorExit, SystemExit and the like are a node's doing too: the item fails, by name.
         if channel.is_stopping and any(isinstance(e, KeyboardInterrupt | CallCancelledError) for e in _chain(error)):
             return ItemStopped()
-        return _failed(error, finished, channel.broker.redactor)
+        return _failed(error, finished, redactor)
     finally:
         outputs.set_keeper(None)
 
@@ -406,7 +406,7 @@ def _done(
     )
 
 
-def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: Redactor) -> ItemFailed:
+def _failed(error: BaseException, finished: list[tuple[str, float]], redactor: Masking) -> ItemFailed:
     """Keys are masked before texts are cut: half a key is no match."""
     fault = next((e for e in _chain(error) if isinstance(e, CheckpointUnwritable)), None)
     shown = fault or error

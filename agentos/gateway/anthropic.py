@@ -21,7 +21,7 @@ _ERROR_TYPES = {
 def find(method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Endpoint | None:
     match method, path:
         case "POST", "/v1/messages":
-            return Endpoint(model=str(body.get("model", "")), is_answer=True)
+            return Endpoint(model=str(body.get("model", "")), writes=True, is_answer=True)
         case "POST", "/v1/messages/count_tokens":
             return Endpoint(model=str(body.get("model", "")), counted_as="count_tokens")
         case "GET", _ if "anthropic-version" in headers and (path + "/").startswith("/v1/models/"):

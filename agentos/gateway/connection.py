@@ -17,6 +17,8 @@ from agentos.gateway.routing import Received
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Above what any provider takes."""
+MOST_OF_STRANGERS_BYTES = 1024 * 1024
+"""Until it is known whose request it is: everybody on this machine can connect."""
 MOST_HEAD_BYTES = 64 * 1024
 PIECE_SECONDS = 60.0
 """For the next piece of a request that has begun."""
@@ -28,6 +30,8 @@ NO_RETRY = ("x-should-retry", "false")
 """What the providers' own SDKs heed: whatever could be tried again has been."""
 
 Serve = Callable[[Received, "Answer"], Awaitable[None]]
+Knows = Callable[[Received, int], Awaitable[bool]]
+"""Whether somebody of ours sends this, of which only the head is there, from this port."""
 
 
 class _Refused(Exception):
@@ -87,10 +91,13 @@ class Answer:
 class Connection:
     """Serves one request after another. A client that goes away takes the call with it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serve: Serve) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serve: Serve, knows: Knows
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._serve = serve
+        self._knows = knows
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
 
     async def serve(self) -> None:
@@ -111,6 +118,7 @@ class Connection:
         """None when the client wants nothing more."""
         head: h11.Request | None = None
         body = bytearray()
+        most_bytes = MOST_OF_STRANGERS_BYTES
         while True:
             match self._http.next_event():
                 case h11.NEED_DATA:
@@ -119,12 +127,19 @@ class Connection:
                     pass
                 case h11.Data(data=data):
                     body += data
-                    if len(body) > MOST_BODY_BYTES:
-                        raise _Refused(413, f"The request is longer than {MOST_BODY_BYTES >> 20} MB.")
+                    if len(body) > most_bytes:
+                        most_bytes = await self._most_bytes(head)
+                    if len(body) > most_bytes:
+                        raise _Refused(413, f"The request is longer than {most_bytes >> 20} MB.")
                 case h11.EndOfMessage() if head is not None:
                     return _received(head, bytes(body))
                 case _:
                     return None
+
+    async def _most_bytes(self, head: h11.Request | None) -> int:
+        port = Answer(self._http, self._writer).peer_port
+        is_known = head is not None and await self._knows(_received(head, b""), port)
+        return MOST_BODY_BYTES if is_known else MOST_OF_STRANGERS_BYTES
 
     async def _read(self, seconds: float) -> None:
         if self._http.they_are_waiting_for_100_continue:

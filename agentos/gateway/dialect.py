@@ -34,8 +34,10 @@ class Endpoint:
     """The model it names, if it names one."""
     counted_as: str = ""
     """What its limits are counted by, if not by the model."""
+    writes: bool = False
+    """A model writes something: it costs by its length, which can be bounded."""
     is_answer: bool = False
-    """A model's answer is expected: it can be checked for being one, and costs money."""
+    """What it writes is an answer of the usual form: it can be checked for being a whole one."""
     model_in_path: bool = False
     ends_stream: Callable[[object], bool] | None = None
     """Where its streams end otherwise than the provider's answers do."""

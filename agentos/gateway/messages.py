@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import get_args
 
-from agentos.keys.leases import LeaseAnswer, LeaseRequest
+from agentos.keys.leases import Lease, LeaseAnswer, LeaseRequest
 from agentos.wire import Codec
 
 FIRST_TICKET = 1 << 32
@@ -58,7 +58,32 @@ class Asked:
     request: LeaseRequest
 
 
-ToGateway = Begin | Admit | Dismiss | WorkerKnown | Answered
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyWanted:
+    """Up: a worker calls with the token of a lease."""
+
+    number: int
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGiven:
+    """Down: the lease that the token stands for, with its key."""
+
+    number: int
+    owner: str
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyWithheld:
+    """Down: the token stands for no lease, or no longer."""
+
+    number: int
+
+
+ToGateway = Begin | Admit | Dismiss | WorkerKnown | Answered | KeyGiven | KeyWithheld
+FromGateway = Asked | KeyWanted
 
 to_gateway: Codec[ToGateway] = Codec(*get_args(ToGateway))
-from_gateway: Codec[Asked] = Codec(Asked)
+from_gateway: Codec[FromGateway] = Codec(*get_args(FromGateway))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentos.gateway.dialect import Dialect, Endpoint, Headers, Tokens, bearer, mapping, mappings, whole, without
 
 RESPONSES = "/v1/responses"
 _RESPONSE_ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
+_BOUND_OF = {RESPONSES: "max_output_tokens", "/v1/completions": "max_tokens"}
 _BOUNDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _ERROR_TYPES = {
     401: ("invalid_request_error", "invalid_api_key"),
@@ -20,9 +22,15 @@ _ERROR_TYPES = {
 def find(method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Endpoint | None:
     model = str(body.get("model", ""))
     match method, path:
-        case "POST", "/v1/chat/completions" | "/v1/completions":
-            return Endpoint(model=model, is_answer=path == "/v1/chat/completions")
+        case "POST", "/v1/chat/completions":
+            return Endpoint(model=model, writes=True, is_answer=True)
+        case "POST", "/v1/completions":
+            return Endpoint(model=model, writes=True)
         case "POST", "/v1/responses":
+            return Endpoint(model=model, writes=True, ends_stream=ends_responses)
+        case "POST", "/v1/responses/input_tokens":
+            return Endpoint(model=model, counted_as="input_tokens")
+        case "POST", _ if path.startswith(f"{RESPONSES}/") and model:
             return Endpoint(model=model, ends_stream=ends_responses)
         case "POST", "/v1/embeddings":
             return Endpoint(model=model)
@@ -50,7 +58,12 @@ def most_output_tokens(body: Mapping[str, Any]) -> int | None:
 
 
 def bounded(body: Mapping[str, Any], path: str, tokens: int) -> dict[str, Any]:
-    return {**body, ("max_output_tokens" if path == RESPONSES else "max_completion_tokens"): tokens}
+    return {**body, _BOUND_OF.get(path, "max_completion_tokens"): tokens}
+
+
+def bounded_elsewhere(body: Mapping[str, Any], path: str, tokens: int) -> dict[str, Any]:
+    """Servers of others know the older name, and some refuse what they do not know."""
+    return {**body, _BOUND_OF.get(path, "max_tokens"): tokens}
 
 
 def usage(document: Mapping[str, Any]) -> Tokens:
@@ -88,3 +101,5 @@ DIALECT = Dialect(
     text=text,
     error=error,
 )
+COMPATIBLE = replace(DIALECT, bounded=bounded_elsewhere)
+"""The same as other providers speak it."""

@@ -17,6 +17,9 @@ from agentos.gateway.messages import (
     Asked,
     Begin,
     Dismiss,
+    KeyGiven,
+    KeyWanted,
+    KeyWithheld,
     ToGateway,
     WorkerKnown,
     from_gateway,
@@ -26,7 +29,9 @@ from agentos.gateway.relay import Relay
 from agentos.gateway.routing import Policy
 from agentos.gateway.server import GatewayServer
 from agentos.gateway.upstream import Upstream
+from agentos.gateway.worker_calls import LeasedKeys, WorkerCalls
 from agentos.keys.leases import LeaseRequest
+from agentos.llm.settings import declare_for_worker
 from agentos.processes.sockets import process_behind
 
 _LONGEST_LINE = 16 * 1024 * 1024
@@ -43,7 +48,9 @@ class RunGateway:
         self._clients = Clients(self._owner_behind)
         self._leases = SentLeases(self._tell)
         self._upstream = Upstream()
-        self._server = GatewayServer(Relay(self._leases, self._upstream), self._clients, Policy())
+        self._keys = LeasedKeys(self._want)
+        calls = WorkerCalls(self._keys, self._upstream)
+        self._server = GatewayServer(Relay(self._leases, self._upstream), self._clients, Policy(), calls)
 
     async def hear(self, message: ToGateway) -> None:
         match message:
@@ -59,6 +66,10 @@ class RunGateway:
                 self._clients.dismiss(owner)
             case Answered(owner=owner, answer=answer):
                 self._leases.deliver(owner, answer)
+            case KeyGiven(number=number) as given:
+                self._keys.deliver(number, given)
+            case KeyWithheld(number=number):
+                self._keys.deliver(number, None)
 
     async def close(self) -> None:
         await self._server.close()
@@ -66,6 +77,9 @@ class RunGateway:
 
     def _tell(self, owner: str, request: LeaseRequest) -> None:
         self._writer.write(from_gateway.encode(Asked(owner=owner, request=request)))
+
+    def _want(self, wanted: KeyWanted) -> None:
+        self._writer.write(from_gateway.encode(wanted))
 
     def _owner_behind(self, peer_port: int) -> str | None:
         pid = process_behind(peer_port, self._port, self._workers)
@@ -82,6 +96,7 @@ async def serve(listener: socket.socket, control: socket.socket) -> None:
 
 
 def main() -> None:
+    declare_for_worker()
     listener, control = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     asyncio.run(serve(listener, control))
 

@@ -134,7 +134,7 @@ class Relay:
         text = sent_text(call.document)
         output = call.dialect.most_output_tokens(call.document) or USUAL_OUTPUT_TOKENS
         is_counted = not call.endpoint.counted_as
-        cost = _cost_usd(call, pricing.most_tokens(text), output if call.endpoint.is_answer else 0)
+        cost = _cost_usd(call, pricing.most_tokens(text), output if call.endpoint.writes else 0)
         return Ask(
             provider=call.provider,
             model=call.endpoint.counted_as or call.endpoint.model,
@@ -240,7 +240,7 @@ class _Exchange:
 
     def _succeeded(self, watch: ReplyWatch) -> Succeeded:
         input_tokens, output_tokens = watch.tokens
-        if not input_tokens and self._call.endpoint.is_answer:
+        if not input_tokens and self._call.endpoint.writes:
             input_tokens = pricing.estimate_tokens(sent_text(self._call.document))
         is_counted = not self._call.endpoint.counted_as
         cost = _cost_usd(self._call, input_tokens, output_tokens) if is_counted else 0.0

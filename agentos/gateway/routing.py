@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from agentos.errors import UsageError
 from agentos.gateway import anthropic, google, openai
@@ -90,7 +91,7 @@ class Call:
 
     def bounded(self, tokens: int) -> Call:
         """With a bound on its answer, unless it has one."""
-        if not self.endpoint.is_answer or self.dialect.most_output_tokens(self.document) is not None:
+        if not self.endpoint.writes or self.dialect.most_output_tokens(self.document) is not None:
             return self
         document = self.dialect.bounded(self.document, self.path, tokens)
         return replace(self, document=document, body=encoded(document))
@@ -106,7 +107,7 @@ def dialect_of(received: Received) -> tuple[str, Dialect, str]:
     """Provider, protocol and path. A provider's name may come first: `/groq/v1/chat/completions`."""
     first, slash, rest = received.path.removeprefix("/").partition("/")
     if slash and first in providers():
-        dialect = DIALECTS.get(first, openai.DIALECT)
+        dialect = DIALECTS.get(first, openai.COMPATIBLE)
         return first, dialect, f"/{rest}"
     found = next((d for d in DIALECTS.values() if d.find(received.method, received.path, received.by_name, {})), None)
     dialect = found or _by_headers(received.by_name)
@@ -128,7 +129,8 @@ def read_call(received: Received, policy: Policy) -> Call:
     """What is asked for. Raises LookupError if nobody answers that, UsageError if it is not allowed."""
     provider, dialect, path = dialect_of(received)
     _refuse_other_protocols(provider)
-    document = _document(received.body)
+    _refuse_ways_out(received.path)
+    document = _document(received.body, is_unambiguous=bool(policy.allowed))
     endpoint = dialect.find(received.method, path, received.by_name, document)
     if endpoint is None:
         raise LookupError(f"{received.method} {path}")
@@ -153,15 +155,29 @@ def _refuse_other_protocols(provider: str) -> None:
         raise UsageError(f"The gateway does not speak the protocol of {provider}: call it with agentos.llm.")
 
 
-def _document(body: bytes) -> Mapping[str, Any]:
+def _refuse_ways_out(path: str) -> None:
+    """A key can do more than call models: a path must not lead from what we know of to anything else."""
+    if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(unquote(path)))):
+        raise LookupError(path)
+
+
+def _document(body: bytes, *, is_unambiguous: bool = False) -> Mapping[str, Any]:
+    """`is_unambiguous`: a name that comes twice may mean another model to the provider than to us."""
     if not body:
         return {}
     try:
-        document = json.loads(body)
+        document = json.loads(body, object_pairs_hook=_without_repeats if is_unambiguous else None)
     except (ValueError, RecursionError):
         raise UsageError("The body of the request is not JSON.") from None
     if not isinstance(document, Mapping):
         raise UsageError("The body of the request is not a JSON object.")
+    return document
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise UsageError("The body of the request has a field twice.")
     return document
 
 

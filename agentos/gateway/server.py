@@ -6,6 +6,8 @@ import asyncio
 import logging
 import socket
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from agentos.errors import UsageError
 from agentos.gateway import openai
@@ -13,7 +15,9 @@ from agentos.gateway.clients import Clients
 from agentos.gateway.connection import CHUNK_BYTES, Answer, Connection
 from agentos.gateway.relay import Relay
 from agentos.gateway.routing import Policy, Received, dialect_of, is_foreign, read_call, token_of
+from agentos.gateway.worker_calls import WorkerCalls, fail
 from agentos.llm.settings import endpoint
+from agentos.llm.through_gateway import LEASE_HEADER, Failure
 
 MOST_CONNECTIONS = 1000
 _log = logging.getLogger(__name__)
@@ -22,8 +26,12 @@ _log = logging.getLogger(__name__)
 class GatewayServer:
     """Serves on the sockets it is given until it is closed."""
 
-    def __init__(self, relay: Relay, clients: Clients, policy: Policy) -> None:
+    def __init__(
+        self, relay: Relay, clients: Clients, policy: Policy, worker_calls: WorkerCalls | None = None
+    ) -> None:
+        """`worker_calls` serves those who hold a lease already: workers of a run."""
         self._relay = relay
+        self._worker_calls = worker_calls
         self._clients = clients
         self._policy = policy
         self._connections: set[asyncio.Task[None]] = set()
@@ -57,7 +65,7 @@ class GatewayServer:
             return
         self._connections.add(task)
         try:
-            await Connection(reader, writer, self._answer).serve()
+            await Connection(reader, writer, self._answer, self._knows).serve()
         except (asyncio.CancelledError, ConnectionError, TimeoutError):
             pass  # Closed by us, or by the client.
         except Exception:
@@ -66,10 +74,18 @@ class GatewayServer:
             self._connections.discard(task)
             writer.close()
 
+    async def _knows(self, received: Received, peer_port: int) -> bool:
+        if self._worker_calls is not None and LEASE_HEADER in received.by_name:
+            return await self._worker_calls.lease(received) is not None
+        _, dialect, _ = dialect_of(received)
+        return self._clients.owner(token_of(received, dialect), peer_port) is not None
+
     async def _answer(self, received: Received, answer: Answer) -> None:
         """Only with a token that is valid does anything leave this machine."""
         if is_foreign(received.by_name.get("host", "")):
             return await answer.error(openai.DIALECT, 421, "This gateway serves its own machine only.")
+        if self._worker_calls is not None and LEASE_HEADER in received.by_name:
+            return await self._serve_worker(self._worker_calls, received, answer)
         if received.path == "/" and received.method in ("GET", "HEAD"):
             return await answer.whole(200, [("content-type", "text/plain")], b"")  # Claude Code looks who is here.
         _, dialect, path = dialect_of(received)
@@ -89,10 +105,23 @@ class GatewayServer:
             return await answer.error(dialect, 404, f"The gateway has no {error.args[0]}.")
         except UsageError as error:
             return await answer.error(dialect, 400, str(error))
+        with self._counted(owner):
+            await self._relay.serve(owner, received, call, answer)
+
+    async def _serve_worker(self, calls: WorkerCalls, received: Received, answer: Answer) -> None:
+        given = await calls.lease(received)
+        if given is None:
+            return await fail(answer, Failure(reason="the lease of the call is over"))
+        with self._counted(given.owner):
+            await calls.serve(received, given.lease, answer)
+
+    @contextmanager
+    def _counted(self, owner: str) -> Iterator[None]:
+        """While it lasts, the call ends with its owner."""
         task = asyncio.current_task()
         assert task is not None
         self._calls[owner].add(task)
         try:
-            await self._relay.serve(owner, received, call, answer)
+            yield
         finally:
             self._calls[owner].discard(task)

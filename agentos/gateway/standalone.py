@@ -16,7 +16,7 @@ from agentos.events import Listener
 from agentos.files import PRIVATE_FILE_MODE
 from agentos.gateway.clients import Clients, new_token
 from agentos.gateway.environment import client_environment
-from agentos.gateway.leases import OwnLeases
+from agentos.gateway.own_leases import OwnLeases
 from agentos.gateway.relay import Relay
 from agentos.gateway.routing import Policy
 from agentos.gateway.server import GatewayServer

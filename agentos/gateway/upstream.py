@@ -68,6 +68,17 @@ class Upstream:
         finally:
             await response.aclose()
 
+    @asynccontextmanager
+    async def passed(self, method: str, url: str, headers: Headers, body: bytes) -> AsyncIterator[httpx.Response]:
+        """The reply as it begins to come, however long that takes: the caller has a limit of its own."""
+        extensions = {"timeout": httpx.Timeout(None, connect=_CONNECT_SECONDS).as_dict()}
+        request = httpx.Request(method, url, headers=headers, content=body or None, extensions=extensions)
+        response = await self._http.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
     def url(self, call: Call) -> str:
         base = endpoint(call.provider).base_url or call.dialect.base_url
         query = f"?{call.query}" if call.query else ""

@@ -58,6 +58,7 @@ _SETTINGS: Final = (
     "submodule.recurse=false",
     "diff.ignoreSubmodules=dirty",
     "rerere.enabled=false",
+    "log.showSignature=false",
     "advice.detachedHead=false",
     "advice.addEmbeddedRepo=false",
 )

@@ -410,19 +410,19 @@ class KeyBroker:
         if self._sends is None:
             return [self._grant(grant) for grant in self._pool.grants(now)]
         self._hear_of_limits(now)
-        served: list[Delivery] = []
+        grants: list[Grant] = []
         try:
             with self._sends.turn():
                 self._pool.import_sends(now, self._sends.sent_by_others(self._marks, now))
-                for grant in self._pool.grants(now):
-                    tokens = self._queued[grant.ticket].ask.estimated_tokens
-                    served.append(self._grant(grant))
-                    self._sends.note(self._marks.get(grant.key_name, ""), grant.model, now, tokens)
+                grants = self._pool.grants(now)
+                for grant in grants:
+                    self._sends.note(self._marks.get(grant.key_name, ""), grant.model, now, grant.tokens)
         except OSError as error:
             self._emit(Warned(text=f"calls cannot be noted for other runs: {error.strerror or error}"))
             self._sends = None
-            served += [self._grant(grant) for grant in self._pool.grants(now)]
-        return served
+            grants = grants or self._pool.grants(now)
+        # What the pool has given is out, whether or not it could be noted.
+        return [self._grant(grant) for grant in grants]
 
     def _hear_of_limits(self, now: float) -> None:
         """What another run has learned since, at the same time as this one."""

@@ -194,15 +194,18 @@ class HomePool:
         if self._sends is None:
             self._give(self._pool.grants(now))
             return
+        grants: list[Grant] = []
         try:
             with self._sends.turn():
                 self._pool.import_sends(now, self._sends.sent_by_others({m: m for m in self._marks()}, now))
-                for grant in self._pool.grants(now):
-                    self._give([grant])
+                grants = self._pool.grants(now)
+                for grant in grants:
                     self._sends.note(grant.key_name, grant.model, now, grant.tokens)
         except OSError:
             self._sends = None
-            self._give(self._pool.grants(now))
+            grants = grants or self._pool.grants(now)
+        # What the pool has given is out, whether or not it could be noted.
+        self._give(grants)
 
     def _give(self, grants: Iterable[Grant]) -> None:
         for grant in grants:

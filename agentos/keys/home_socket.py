@@ -11,10 +11,10 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 try:
@@ -54,7 +54,7 @@ class HomeSocket:
         self._folder = key_pool_dir() if folder is None else folder
         self._make_pool = make_pool
         self.client = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._lock_fd = self._client_fd = self._folder_fd = -1
+        self._client_fd = self._folder_fd = -1
         self._is_closed = threading.Event()
         self._server: OwnerServer | None = None
 
@@ -62,7 +62,7 @@ class HomeSocket:
         """Say that this client lives. Raises OSError where the folder cannot be used."""
         clients = self._folder / "clients"
         clients.mkdir(mode=PRIVATE_DIR_MODE, parents=True, exist_ok=True)
-        self._client_fd = _locked(clients / self.client)
+        self._client_fd = _kept_locked(clients / self.client)
         # Its path may be longer than the kernel takes for a socket: it is named from the folder.
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -129,7 +129,6 @@ class HomeSocket:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
         self._give_up_place()
-        self._lock_fd = descriptor
         with suppress(FileNotFoundError):
             (self._folder / "owner.sock").unlink()
         listener = socket.socket(socket.AF_UNIX)
@@ -139,8 +138,8 @@ class HomeSocket:
         finally:
             os.umask(before)
         listener.listen(128)
-        is_owner = partial(_is_at, descriptor, path)
-        self._server = OwnerServer(listener, self._make_pool(self._survivors()), is_owner)
+        place = _Place(descriptor, path)
+        self._server = OwnerServer(listener, self._make_pool(self._survivors()), place)
         self._server.start()
         return True
 
@@ -148,9 +147,6 @@ class HomeSocket:
         if self._server is not None:
             self._server.stop()
             self._server = None
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
 
     def _survivors(self) -> set[str]:
         """Other clients that live. What the dead have left is removed."""
@@ -180,6 +176,36 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
+def _kept_locked(path: Path) -> int:
+    """Like `_locked`, of a file of one's own.
+
+    A new owner that looks just now who lives may have it locked, or take it for one that a dead client has left.
+    """
+    while True:
+        with suppress(BlockingIOError):
+            descriptor = _locked(path)
+            if _is_at(descriptor, path):
+                return descriptor
+            os.close(descriptor)
+        time.sleep(RETRY_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Being the owner: a lock on the file of that name."""
+
+    descriptor: int
+    path: Path
+
+    @property
+    def is_ours(self) -> bool:
+        """Another process may take the place of one that was suspended."""
+        return _is_at(self.descriptor, self.path)
+
+    def leave(self) -> None:
+        os.close(self.descriptor)
+
+
 def _is_at(descriptor: int, path: Path) -> bool:
     """Whether the open file is still the one of this name."""
     try:
@@ -206,9 +232,9 @@ class _Peer:
 class OwnerServer:
     """The pool on a thread of its own: carries what clients say to it, and its answers."""
 
-    def __init__(self, listener: socket.socket, pool: HomePool, is_owner: Callable[[], bool] = lambda: True) -> None:
-        """As long as `is_owner`: another process may take the place of one that was suspended."""
-        self._is_owner = is_owner
+    def __init__(self, listener: socket.socket, pool: HomePool, place: _Place) -> None:
+        """As long as the place is ours. It is free for another when this ends, for whatever reason."""
+        self._place = place
         self._listener = listener
         self._pool = pool
         self._selector = selectors.DefaultSelector()
@@ -227,17 +253,20 @@ class OwnerServer:
         self._thread.join()
 
     def _run(self) -> None:
-        while self._serve_once() and self._is_owner():
-            for client, message in self._pool.turn():
-                peer = self._peers.get(client)
-                if peer is not None:
-                    peer.unsent += to_client.encode(message)
-            for peer in list(self._peers.values()):
-                self._push(peer)
-        self._pool.save()
-        for key in list(self._selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
-        self._selector.close()
+        try:
+            while self._serve_once() and self._place.is_ours:
+                for client, message in self._pool.turn():
+                    peer = self._peers.get(client)
+                    if peer is not None:
+                        peer.unsent += to_client.encode(message)
+                for peer in list(self._peers.values()):
+                    self._push(peer)
+            self._pool.save()
+        finally:
+            for key in list(self._selector.get_map().values()):
+                key.fileobj.close()  # type: ignore[union-attr]
+            self._selector.close()
+            self._place.leave()
 
     def _serve_once(self) -> bool:
         """Wait for something, and deal with it. False when it is over."""

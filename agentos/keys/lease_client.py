@@ -1,4 +1,4 @@
-"""A worker's way to a key: asks the broker in the coordinator's process and holds the key for one call."""
+"""A worker's way to a key: asks the broker in the coordinator's process, and gets a token for one call."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from agentos.keys.leases import (
     LeaseRequest,
     LeaseReturn,
 )
-from agentos.keys.redaction import Redactor
 from agentos.providers.evidence import Abandoned, Evidence
 
 
 class LeaseClient:
-    """Safe from any thread of the worker. Knows no pool: only the keys it holds, while it holds them."""
+    """Safe from any thread of the worker. Knows no pool and no key: only what stands for one during a call."""
 
     def __init__(self, send: Callable[[LeaseRequest], None]) -> None:
         self._send = send
@@ -32,8 +31,6 @@ class LeaseClient:
         self._lock = threading.Lock()
         self._waiting: dict[int, queue.SimpleQueue[LeaseAnswer | None]] = {}
         self._is_stopped = False
-        self.redactor = Redactor()
-        """Masks every key this worker has held, in whatever it keeps."""
 
     def acquire(self, ask: Ask) -> Lease:
         """Wait, however long, for a key. Interrupted, it leaves the queue and gives back what comes too late."""
@@ -71,8 +68,6 @@ class LeaseClient:
 
     def deliver(self, message: LeaseAnswer) -> None:
         """From the thread that listens to the coordinator."""
-        if isinstance(message, LeaseGranted):
-            self.redactor.add([message.lease.secret])
         with self._lock:
             answer = self._waiting.pop(message.ticket, None)
         if answer is not None:

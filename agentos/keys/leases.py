@@ -44,6 +44,9 @@ class Lease:
     provider: str
     model: str
     secret: str = field(repr=False)
+    """Empty for a model that is called without a key."""
+    through: str = ""
+    """The gateway that the call has to take, if there is one: the secret is then a token that it puts the key for."""
     most_output_tokens: int | None = None
     """What the answer must not exceed: no more money is reserved for it."""
 

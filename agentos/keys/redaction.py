@@ -9,12 +9,15 @@ as they were. Keys that nobody told us are found by their shape.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
+import secrets as randomness
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Protocol
 from urllib.parse import quote, quote_plus
 
 SHORTEST_SECRET = 6
@@ -32,9 +35,33 @@ _UNICODE_ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
 _ALPHANUMERIC = frozenset(byte for byte in range(128) if chr(byte).isalnum())
 _LONGEST_NEEDLE = 24
 _LONGEST_GRAM = 8
+_MARKED_GRAMS = 4
+"""So many in a row are told of each form: more would tell more of it, fewer take longer to look for."""
+_MARK_BYTES = 2
+_DIGEST_BYTES = 16
 _MOST_HELD_BYTES = 4096
 
 Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What finds secrets and is none: for a process that must not hold one. Bytes are in hex digits."""
+
+    salt: str = ""
+    words: str = ""
+    """The bytes that runs are made of."""
+    run_length: int = 0
+    gram_length: int = 0
+    forms: tuple[tuple[int, str, int, tuple[str, ...]], ...] = ()
+    """Each form's length and salted digest; from which place on its grams are told, and a few bits of theirs."""
+
+
+class Masking(Protocol):
+    """Hides secrets in what is about to be written. Lengths stay as they are."""
+
+    def redact(self, data: bytes) -> bytes: ...
+    def redact_text(self, text: str) -> str: ...
 
 
 class Redactor:
@@ -44,20 +71,22 @@ class Redactor:
     one begins another, are each masked in full. Secrets of fewer than `SHORTEST_SECRET` characters are ignored.
     """
 
-    __slots__ = ("_index", "_secrets")
+    __slots__ = ("_index", "_marks", "_secrets")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: frozenset[str] = frozenset()
         self._index: _Index | None = None
+        self._marks: Marks | None = None
         self.add(secrets)
 
     def __repr__(self) -> str:
         return f"<Redactor of {len(self._secrets)} secrets>"
 
-    @property
-    def secrets(self) -> frozenset[str]:
-        """For a redactor in another process."""
-        return self._secrets
+    def marks(self) -> Marks:
+        """For a `MarkRedactor` in a process that must not know the secrets."""
+        if self._marks is None:
+            self._marks = Marks() if self._index is None else _marks_of(self._index)
+        return self._marks
 
     def add(self, secrets: Iterable[str]) -> None:
         """Mask these as well from now on. Nothing is ever forgotten: a replaced key may still be printed."""
@@ -65,6 +94,7 @@ class Redactor:
         wanted = self._secrets | {s for s in stripped if len(_TEXT_CHARACTER.findall(s)) >= SHORTEST_SECRET}
         if wanted != self._secrets:
             self._index = _Index.of({form for secret in wanted for form in forms_of(secret)})
+            self._marks = None
             self._secrets = wanted
 
     def redact(self, data: bytes, *, is_cut: bool = False) -> bytes:
@@ -99,16 +129,25 @@ class Redactor:
         if index is None:
             return text
         data = text.encode(errors="surrogatepass")
-        pieces: list[str] = []
-        done = 0
-        # Forms are whole characters, so their borders never fall inside of one.
-        for start, end in index.spans(data, is_cut=is_cut):
-            pieces.append(data[done:start].decode(errors="surrogatepass"))
-            pieces.append(_TEXT_CHARACTER.sub("*", data[start:end].decode(errors="surrogatepass")))
-            done = end
-        if not pieces:
+        return _mask_text(text, data, index.spans(data, is_cut=is_cut))
+
+
+class MarkRedactor:
+    """Masks what marks find, in every form, as the redactor that made them would. It knows no secret."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, marks: Marks | None = None) -> None:
+        self._index = None if marks is None or not marks.forms else _MarkIndex.of(marks)
+
+    def redact(self, data: bytes) -> bytes:
+        return data if self._index is None else _mask(data, self._index.spans(data))
+
+    def redact_text(self, text: str) -> str:
+        if self._index is None:
             return text
-        return "".join(pieces) + data[done:].decode(errors="surrogatepass")
+        data = text.encode(errors="surrogatepass")
+        return _mask_text(text, data, self._index.spans(data))
 
 
 class StreamRedactor:
@@ -211,24 +250,73 @@ _KEY_SHAPES = re.compile(
 """How keys look that common services give out. A key that looks like nothing is found by its value alone."""
 
 
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_ONE_ALPHABET = str.maketrans("-_", "+/")
+_LINE = re.compile(r"[^\r\n]+")
+_MOST_JOINED = 400_000
+"""Characters of a text that is looked at without its line ends as well: more than a prompt or a report shows."""
+
+
 def redact_shapes(text: str) -> str:
-    """Mask everything that looks like a key, whoever it belongs to. Lengths and lines stay as they are."""
-    return _KEY_SHAPES.sub(lambda found: _TEXT_CHARACTER.sub("*", found[0]), text)
+    """Mask everything that looks like a key, whoever it belongs to: plain, in base64, or broken over lines.
+
+    Lengths and lines stay as they are.
+    """
+    if "\n" in text and len(text) <= _MOST_JOINED:
+        text = _redact_over_lines(text)
+    text = _KEY_SHAPES.sub(_starred, text)
+    return _BASE64_RUN.sub(lambda found: _starred(found) if _hides_a_key(found[0]) else found[0], text)
+
+
+def _starred(found: re.Match[str]) -> str:
+    return _TEXT_CHARACTER.sub("*", found[0])
+
+
+def _hides_a_key(run: str) -> bool:
+    """Wherever the encoded text begins in it: what stands before may look like a part of it."""
+    letters = run.rstrip("=").translate(_ONE_ALPHABET)
+    decoded = (base64.b64decode(letters[at : at + (len(letters) - at) // 4 * 4]).decode("latin-1") for at in range(4))
+    return any(_KEY_SHAPES.search(text) for text in decoded)
+
+
+def _redact_over_lines(text: str) -> str:
+    """What a terminal or an encoder has broken into lines is one text without them."""
+    stretches = list(_LINE.finditer(text))
+    joined = "".join(stretch[0] for stretch in stretches)
+    found = [match.span() for match in _KEY_SHAPES.finditer(joined)]
+    found += [run.span() for run in _BASE64_RUN.finditer(joined) if _hides_a_key(run[0])]
+    if not found:
+        return text
+    starts = list(itertools.accumulate((len(stretch[0]) for stretch in stretches[:-1]), initial=0))
+
+    def place(joined_place: int) -> int:
+        number = bisect_right(starts, joined_place) - 1
+        return stretches[number].start() + joined_place - starts[number]
+
+    for start, end in found:
+        first, last = place(start), place(end - 1) + 1
+        text = text[:first] + _TEXT_CHARACTER.sub("*", text[first:last]) + text[last:]
+    return text
 
 
 def redact_record(value: Any, redactor: Redactor) -> Any:
     """Copy JSON-like data with every text in it redacted, the keys of dictionaries too."""
+    return map_texts(
+        value, lambda text: redactor.redact_text(text) if isinstance(text, str) else redactor.redact(text)
+    )
+
+
+def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Copy JSON-like data with every text in it changed, str and bytes, the keys of dictionaries too."""
     match value:
-        case str():
-            return redactor.redact_text(value)
-        case bytes():
-            return redactor.redact(value)
+        case str() | bytes():
+            return change(value)
         case dict():
-            return {redact_record(key, redactor): redact_record(entry, redactor) for key, entry in value.items()}
+            return {map_texts(key, change): map_texts(entry, change) for key, entry in value.items()}
         case list():
-            return [redact_record(entry, redactor) for entry in value]
+            return [map_texts(entry, change) for entry in value]
         case tuple():
-            return tuple(redact_record(entry, redactor) for entry in value)
+            return tuple(map_texts(entry, change) for entry in value)
         case _:
             return value
 
@@ -298,6 +386,8 @@ class _Index:
     gram_length: int
     grams: dict[bytes, list[tuple[bytes, int]]]
     """The forms that contain a gram, with its place in them."""
+    windows: dict[bytes, int]
+    """The forms, and where the grams begin that each is filed under."""
     beginnings: dict[bytes, list[bytes]]
     """The forms by their first byte and by their first two."""
     form_table: bytes
@@ -328,6 +418,7 @@ class _Index:
             stride=stride,
             gram_length=gram_length,
             grams=grams,
+            windows={form: start for form, (start, _) in windows.items()},
             beginnings=beginnings,
             form_table=_membership(set().union(*forms)),
             longest=max(map(len, forms)),
@@ -352,29 +443,104 @@ class _Index:
         return 0
 
     def _whole_forms(self, data: bytes) -> list[Span]:
-        words = data.translate(self.word_table, _BREAKS)
-        start = words.find(self.needle)
-        if start < 0:
+        runs = list(_runs(data, self.word_table, self.needle))
+        if not runs:
             return []
-        text = _without_breaks(data)
-        needle, stride, gram_length, grams = self.needle, self.stride, self.gram_length, self.grams
-        places: list[int] = []
-        while start >= 0:
-            end = words.find(b"\0", start)
-            end = len(words) if end < 0 else end
-            places += [
-                place
-                for place in range(start, end - gram_length + 1, stride)
-                if text[place : place + gram_length] in grams
-            ]
-            start = words.find(needle, end)
-        return _with_breaks(_merged([span for place in places for span in self._forms_at(text, place)]), data)
+        text, length, grams = _without_breaks(data), self.gram_length, self.grams
+        spans = [
+            span
+            for start, end in runs
+            for place in range(start, end - length + 1, self.stride)
+            if text[place : place + length] in grams
+            for span in self._forms_at(text, place)
+        ]
+        return _with_breaks(_merged(spans), data)
 
     def _forms_at(self, text: bytes, place: int) -> Iterator[Span]:
         for form, place_in_form in self.grams[text[place : place + self.gram_length]]:
             start = place - place_in_form
             if start >= 0 and text.startswith(form, start):
                 yield start, start + len(form)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MarkIndex:
+    """Finds forms as `_Index` does, by digests of them and of their grams."""
+
+    salt: bytes
+    word_table: bytes
+    needle: bytes
+    gram_length: int
+    grams: dict[bytes, list[tuple[int, bytes, int]]]
+    """By the digest of a gram: length and digest of each form that contains it, and its place in them."""
+
+    @classmethod
+    def of(cls, marks: Marks) -> _MarkIndex:
+        grams: dict[bytes, list[tuple[int, bytes, int]]] = {}
+        for length, digest, first, told in marks.forms:
+            for place, gram in enumerate(told, start=first):
+                grams.setdefault(bytes.fromhex(gram), []).append((length, bytes.fromhex(digest), place))
+        return cls(
+            salt=bytes.fromhex(marks.salt),
+            word_table=_membership(set(bytes.fromhex(marks.words))),
+            needle=b"\1" * marks.run_length,
+            gram_length=marks.gram_length,
+            grams=grams,
+        )
+
+    def spans(self, data: bytes) -> list[Span]:
+        runs = list(_runs(data, self.word_table, self.needle))
+        if not runs:
+            return []
+        text, salt, grams = _without_breaks(data), self.salt, self.grams
+        length, stride = self.gram_length, _stride_of_marks(len(self.needle), self.gram_length)
+        spans = [
+            span
+            for start, end in runs
+            for place in range(start, end - length + 1, stride)
+            if (gram := _digest(text[place : place + length], salt, _MARK_BYTES)) in grams
+            for span in self._forms_at(text, place, gram)
+        ]
+        return _with_breaks(_merged(spans), data)
+
+    def _forms_at(self, text: bytes, place: int, gram: bytes) -> Iterator[Span]:
+        for length, digest, place_in_form in self.grams[gram]:
+            start = place - place_in_form
+            if start >= 0 and _digest(text[start : start + length], self.salt, _DIGEST_BYTES) == digest:
+                yield start, start + length
+
+
+def _marks_of(index: _Index) -> Marks:
+    salt, length = randomness.token_bytes(16), index.gram_length
+    count = _stride_of_marks(len(index.needle), length)
+    forms = []
+    for form, first in index.windows.items():
+        places = range(first, first + count)
+        grams = tuple(_digest(form[place : place + length], salt, _MARK_BYTES).hex() for place in places)
+        forms.append((len(form), _digest(form, salt, _DIGEST_BYTES).hex(), first, grams))
+    words = bytes(byte for byte in range(256) if index.word_table[byte])
+    return Marks(
+        salt=salt.hex(), words=words.hex(), run_length=len(index.needle), gram_length=length, forms=tuple(forms)
+    )
+
+
+def _stride_of_marks(run_length: int, gram_length: int) -> int:
+    return min(_MARKED_GRAMS, run_length - gram_length + 1)
+
+
+def _digest(piece: bytes, salt: bytes, size: int) -> bytes:
+    return blake2b(piece, digest_size=size, key=salt).digest()
+
+
+def _runs(data: bytes, word_table: bytes, needle: bytes) -> Iterator[Span]:
+    """Stretches of word bytes, of at least the needle's length, in the text without its breaks."""
+    words = data.translate(word_table, _BREAKS)
+    start = words.find(needle)
+    while start >= 0:
+        end = words.find(b"\0", start)
+        end = len(words) if end < 0 else end
+        yield start, end
+        start = words.find(needle, end)
 
 
 def _membership(members: set[int]) -> bytes:
@@ -452,6 +618,19 @@ def _mask(data: bytes, spans: list[Span]) -> bytes:
         pieces += data[done:start], data[start:end].translate(_MASK_TABLE)
         done = end
     return b"".join((*pieces, data[done:]))
+
+
+def _mask_text(text: str, data: bytes, spans: list[Span]) -> str:
+    """`data` is the text's bytes. Forms are whole characters, so their borders never fall inside of one."""
+    if not spans:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces.append(data[done:start].decode(errors="surrogatepass"))
+        pieces.append(_TEXT_CHARACTER.sub("*", data[start:end].decode(errors="surrogatepass")))
+        done = end
+    return "".join(pieces) + data[done:].decode(errors="surrogatepass")
 
 
 def _exposed_length(data: bytes, spans: list[Span]) -> int:

@@ -17,6 +17,7 @@ import httpx2
 
 from agentos.environment import environment
 from agentos.keys.faults import simulates_429
+from agentos.llm.through_gateway import LEASE_HEADER, TARGET_HEADER, Failure, is_failure
 from agentos.llm.tls import bundle_context
 from agentos.providers.answers import StreamWatch, answer_fault
 from agentos.providers.evidence import Evidence, TransportFailed
@@ -36,6 +37,8 @@ class Exchange:
 
     provider: str
     secret: str = field(repr=False)
+    through: str = ""
+    """The gateway that it takes, if there is one."""
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     error_body: bytes = b""
@@ -61,7 +64,9 @@ class KeyedClient(httpx2.AsyncClient):
         options["follow_redirects"] = False
         try:
             options["stream"] = True
-            response = simulated or await super().send(_with_key(request, exchange.secret), **options)
+            response = simulated or await super().send(_with_key(request, exchange), **options)
+            if exchange.through and is_failure(response.headers):
+                await _fail(response, exchange)
             exchange.status = response.status_code
             exchange.headers = dict(response.headers)
             received = await _received(response, exchange)
@@ -94,6 +99,15 @@ async def _received(response: httpx2.Response, exchange: Exchange) -> httpx2.Res
         exchange.fault = answer_fault(exchange.provider, exchange.headers, body, time.time())
     _refuse(exchange)
     return _unpacked(response, content=body)
+
+
+async def _fail(response: httpx2.Response, exchange: Exchange) -> None:
+    """The gateway has had no reply: raise what a connection of our own would have."""
+    failure = Failure.read(await _read(response, MOST_ERROR_BYTES))
+    exchange.fault = TransportFailed(reason=failure.reason)
+    if failure.timed_out:
+        raise httpx2.ConnectTimeout("no connection")
+    raise httpx2.ConnectError("no connection")
 
 
 def _refuse(exchange: Exchange) -> None:
@@ -156,19 +170,26 @@ def _unpacked(response: httpx2.Response, **content: Any) -> httpx2.Response:
     return httpx2.Response(response.status_code, headers=headers, extensions=response.extensions, **content)
 
 
-def _with_key(request: httpx2.Request, secret: str) -> httpx2.Request:
+def _with_key(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
+    secret, url = exchange.secret, request.url
     headers = [
         (name, value.replace(PLACEHOLDER_KEY, secret))
         for name, value in request.headers.items()
         # A server that wants no key may stumble over an empty one.
         if secret or PLACEHOLDER_KEY not in value
     ]
+    if exchange.through:
+        # The token of a lease: the gateway puts the key for it.
+        own = [(LEASE_HEADER, secret), (TARGET_HEADER, str(url))]
+        url = httpx2.URL(exchange.through)
+        own.append(("host", url.netloc.decode()))
+        headers = [*((name, value) for name, value in headers if name.lower() != "host"), *own]
     extensions = dict(request.extensions)
     timeouts = dict(extensions.get("timeout") or {})
     # SDKs give one number for all phases; minutes to answer must not mean minutes to connect.
     timeouts["connect"] = min(timeouts.get("connect") or _CONNECT_SECONDS, _CONNECT_SECONDS)
     extensions["timeout"] = timeouts
-    return httpx2.Request(request.method, request.url, headers=headers, stream=request.stream, extensions=extensions)
+    return httpx2.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
 
 
 @cache
@@ -184,4 +205,10 @@ def new_ssl_context() -> ssl.SSLContext:
 
 def new_client() -> KeyedClient:
     limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-    return KeyedClient(timeout=httpx2.Timeout(600.0, connect=_CONNECT_SECONDS), limits=limits, verify=ssl_context())
+    return KeyedClient(
+        timeout=httpx2.Timeout(600.0, connect=_CONNECT_SECONDS),
+        limits=limits,
+        verify=ssl_context(),
+        # Not by way of a proxy that the user has for the world outside.
+        mounts={"http://127.0.0.1": None},
+    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
 import sysconfig
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,10 +24,11 @@ EXTENSION = f"{__name__}:ModelCalls"
 
 
 def preload_options(
-    *, providers: Sequence[str] = (), if_used: Sequence[str] = (), has_budget: bool = False
+    *, providers: Sequence[str] = (), if_used: Sequence[str] = (), has_budget: bool = False, gateway_port: int = 0
 ) -> dict[str, Any]:
     """Whose SDKs are loaded once for all workers: always, or if the graph turns out to call models."""
-    return {"providers": list(providers), "if_used": list(if_used), "has_budget": has_budget}
+    used = list(if_used)
+    return {"providers": list(providers), "if_used": used, "has_budget": has_budget, "gateway_port": gateway_port}
 
 
 def _calls_models(loaded: Collection[str]) -> bool:
@@ -45,6 +48,14 @@ def _names_us(module: ModuleType | None) -> bool:
         return False
 
 
+def _wake_gateway(port: int) -> None:
+    """It starts with its first connection: while we load SDKs, and not when the first call waits for it."""
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+
+
+_CLIENTS = frozenset({"openai", "anthropic", "google.genai"})
+"""What most graphs call models with that do not use us."""
 _LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
 _INSTALLED = (str(Path(__file__).parents[1]), *_LIBRARIES)
 _IMPORT_OF_US = re.compile(r"^\s*(from agentos\.llm\b|from agentos import .*\bllm\b|import agentos\.llm\b)", re.M)
@@ -62,6 +73,8 @@ class ModelCalls:
     def preload(options: Mapping[str, Any], loaded: Collection[str]) -> None:
         """Seconds of imports. Only for providers that are going to be called."""
         providers = options.get("providers") or (options.get("if_used") if _calls_models(loaded) else ())
+        if options.get("gateway_port") and (providers or not _CLIENTS.isdisjoint(loaded)):
+            _wake_gateway(options["gateway_port"])
         if providers:
             declare_for_worker()
             from agentos.llm.calls import preload  # noqa: PLC0415  Graphs without models need none of it.

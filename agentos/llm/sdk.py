@@ -57,7 +57,7 @@ def send(
 ) -> Attempted:
     """Ask once, with no retry of any kind. Raises only when cancelled; a failure comes back as evidence."""
     _clients.may_have_connections = True
-    exchange = Exchange(request.model.provider, lease.secret)
+    exchange = Exchange(request.model.provider, lease.secret, lease.through)
     if lease.most_output_tokens is not None:
         request = replace(request, max_output_tokens=lease.most_output_tokens)
     return loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)

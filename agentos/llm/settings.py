@@ -41,7 +41,7 @@ def endpoint(provider: str) -> Endpoint:
 
 
 def declare_for_worker() -> None:
-    """Know the providers that the run's settings declare."""
+    """In a worker, or the gateway of its run: know the providers that the run's settings declare."""
     frozen = environment().get(FROZEN_VARIABLE, "")
     if '"providers": {"' in frozen:
         thaw(frozen)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False  # A program's first import: `typing` would take longer than all of this.
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
+    from sys import UnraisableHookArgs
     from types import FrameType
     from typing import NoReturn
 
@@ -20,6 +22,11 @@ STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _INTERRUPTED = 130
 _NOT_OURS = (signal.SIG_IGN, None)
 """Ignored, as with nohup, or taken by somebody who is not Python."""
+_AGAIN_AFTER_SECONDS = 0.001
+
+
+class _Stopped(KeyboardInterrupt):
+    """A stop signal, raised with its number where no run listens to signals itself."""
 
 
 def stop_numbers() -> list[int]:
@@ -49,6 +56,7 @@ def _raise_interrupts() -> None:
     for number in stop_numbers():
         if signal.getsignal(number) not in _NOT_OURS:
             signal.signal(number, _interrupt)
+    sys.unraisablehook = _send_again
 
 
 def _leave_at_once(exit_code: int) -> None:
@@ -62,5 +70,15 @@ def _leave_at_once(exit_code: int) -> None:
             signal.signal(number, leave)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    raise _Stopped(number)
+
+
+def _send_again(lost: UnraisableHookArgs) -> None:
+    """Python drops what destructors and callbacks raise, those of its imports too: the stop comes once more."""
+    if not isinstance(lost.exc_value, _Stopped):
+        sys.__unraisablehook__(lost)
+        return
+    (number,) = lost.exc_value.args
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_SECONDS)

@@ -14,6 +14,7 @@ from agentos.providers.replies import ErrorReply, whole_number
 if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
 
+_MODERATION = frozenset({"flagged_input", "reasons"})
 FREE_MODELS = re.compile(r"Rate limit exceeded: free-models-per-(day|min)\b")
 
 
@@ -21,12 +22,12 @@ def is_own_error(error: Mapping[str, Any]) -> bool:
     """Users also reach it as `openai` with another address."""
     message = error.get("message")
     is_about_free_models = isinstance(message, str) and FREE_MODELS.match(message) is not None
-    return is_about_free_models or not {"flagged_input", "provider_name", "raw"}.isdisjoint(_metadata(error))
+    return is_about_free_models or not {*_MODERATION, "provider_name", "raw"}.isdisjoint(_metadata(error))
 
 
 def read_error(reply: ErrorReply) -> Evidence:
     metadata = _metadata(reply.error)
-    if reply.status == 403 and {"flagged_input", "reasons"} & metadata.keys():
+    if reply.status == 403 and not _MODERATION.isdisjoint(metadata):
         return RequestFailed(status=403, reason="flagged_input")
     if reply.status == 429 and (free := FREE_MODELS.match(reply.message)):
         wait_seconds = _reset(reply, metadata)

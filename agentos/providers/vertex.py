@@ -23,6 +23,7 @@ PROVIDER = replace(
     name="vertex",
     rank=31,
     key_variables=("VERTEX_API_KEY",),
+    base_url="https://aiplatform.googleapis.com",
     default_model="",
     check_model="gemini-2.5-flash-lite",
     quota_owner="Google Cloud project",

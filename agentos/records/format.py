@@ -52,6 +52,8 @@ class RunSummary:
     label_prefix: str = ""
     resume_command: str = ""
     """Empty when the same command has nothing left to do."""
+    folder: str = ""
+    """Where the user was: its commands are typed there."""
     start_over_command: str = ""
     """For items that cannot be continued."""
     models: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentos.errors import ExitCode
 from agentos.events import BudgetNoticed, ItemEnded, PreflightDone, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
-from agentos.hints import Hint
+from agentos.hints import Hint, from_here
 from agentos.outcomes import AS_ASKED, AWAITING_REVIEW, FAILED, PAUSED, Cause
 from agentos.records.format import ItemSummary, RunSummary
 from agentos.records.runs import SUMMARY_NAME
@@ -69,6 +69,7 @@ class Summary:
             project_dir=start.project_dir if start else "",
             label_prefix=start.label_prefix if start else "",
             resume_command=self._command(start, end, self._to_continue(start)) if start else "",
+            folder=start.folder if start else "",
             start_over_command=self._command(start, end, self._to_start_over(start), is_fresh=True) if start else "",
             models=self._models,
             started=self._started,
@@ -234,10 +235,11 @@ def _command_texts(summary: RunSummary, label_of: LabelOf) -> list[str]:
     texts = []
     if summary.start_over_command:
         labels = [label_of(item.id) for item in summary.items if item.cause is Cause.CANNOT_CONTINUE]
-        texts.append(f"{listed(labels)} cannot continue. To start {_them(labels)} over: {summary.start_over_command}")
+        start_over = from_here(summary.start_over_command, summary.folder)
+        texts.append(f"{listed(labels)} cannot continue. To start {_them(labels)} over: {start_over}")
     if summary.resume_command:
         lead = "Resume" if _is_resumed_at_once(summary) else "Then resume"
-        texts.append(f"{lead} with: {summary.resume_command}")
+        texts.append(f"{lead} with: {from_here(summary.resume_command, summary.folder)}")
     return texts
 
 

@@ -25,10 +25,10 @@ class Isolation(Enum):
 
     def words(self) -> str:
         """For reports: what is kept from the command, and what is not."""
-        only = "sees the project, a scratch folder and installed programs only, writes the first two"
+        only = "sees only the project, a scratch folder and installed programs, and writes only the first two"
         return {
-            Isolation.BWRAP: f"bwrap: code {only}; no network, no socket or process of the outside",
-            Isolation.NAMESPACES: f"namespaces: code {only}; no network, no socket or process of the outside",
+            Isolation.BWRAP: f"bwrap: code {only}; no network, no sockets or processes outside it",
+            Isolation.NAMESPACES: f"namespaces: code {only}; no network, no sockets or processes outside it",
             Isolation.LANDLOCK: f"landlock: code {only}; no sockets; which files and processes exist is not hidden",
             Isolation.NONE: f"none: a time limit and a clean environment only. {RISK}",
         }[self]

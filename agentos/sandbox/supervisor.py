@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NoReturn
 
-from agentos.sandbox import kernel, landlock, namespaces, system_calls, usage
+from agentos.sandbox import cgroup, kernel, landlock, namespaces, system_calls, usage
 from agentos.sandbox.bubblewrap import bubblewrap_arguments
 from agentos.sandbox.limits import EndedBy, Limits
 from agentos.sandbox.view import View
@@ -109,6 +109,7 @@ class _Supervisor:
         self._spec = spec
         self._limits = spec.limits
         self._started = time.time()
+        self._group = cgroup.make(spec.limits)
         self._next_disk_look = time.monotonic() + _DISK_LOOK_SECONDS
 
     def run(self) -> Verdict:
@@ -116,11 +117,14 @@ class _Supervisor:
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _be_the_command(self._spec, writing)
+            _be_the_command(self._spec, writing, self._group)
         os.close(writing)
         status, ended_by = self._watch(child)
         _kill_all()
         said = os.read(reading, 4096).decode(errors="replace")
+        if self._group:
+            ended_by = ended_by or self._group.ended_by()
+            self._group.remove()
         return _verdict(self._spec, status, said, ended_by)
 
     def _watch(self, child: int) -> tuple[int, EndedBy | None]:
@@ -141,19 +145,20 @@ class _Supervisor:
         if usage.task_count(pids) > self._limits.processes:
             return EndedBy.PROCESSES
         most_memory = self._limits.memory_mb * _MB
-        if usage.memory_bytes(pids, enough=most_memory) > most_memory:
+        memory = usage.memory_bytes(pids, enough=most_memory)
+        if memory > most_memory:
             return EndedBy.MEMORY
-        return EndedBy.DISK if self._exceeds_disk() else None
-
-    def _exceeds_disk(self) -> bool:
         start = time.monotonic()
         if start < self._next_disk_look:
-            return False
-        most = self._limits.disk_mb * _MB
-        written = usage.bytes_written(self._spec.view.writable, self._started, enough=most)
+            return None
+        in_memory, on_disk = usage.nameless_bytes(pids)
+        most_disk = self._limits.disk_mb * _MB
+        written = on_disk + usage.bytes_written(self._spec.view.writable, self._started, enough=most_disk)
         now = time.monotonic()
         self._next_disk_look = now + max(_DISK_LOOK_SECONDS, _DISK_LOOK_SHARE * (now - start))
-        return written > most
+        if memory + in_memory > most_memory:
+            return EndedBy.MEMORY
+        return EndedBy.DISK if written > most_disk else None
 
 
 def _verdict(spec: Spec, status: int, said: str, ended_by: EndedBy | None) -> Verdict:
@@ -207,10 +212,12 @@ def _kill_all() -> None:
         time.sleep(0.002)
 
 
-def _be_the_command(spec: Spec, telling: int) -> NoReturn:
+def _be_the_command(spec: Spec, telling: int, group: cgroup.Cgroup | None) -> NoReturn:
     """Enter the sandbox and become the command."""
     try:
         kernel.die_with_parent(signal.SIGKILL)
+        if group:
+            group.enter()
         os.umask(0o022)
         match spec.isolation:
             case "bwrap":
@@ -238,7 +245,9 @@ def _become_bubblewrap(spec: Spec) -> NoReturn:
     os.lseek(program, 0, os.SEEK_SET)
     argv = [
         spec.bubblewrap,
-        *bubblewrap_arguments(spec.view, allow_network=spec.allow_network),
+        *bubblewrap_arguments(
+            spec.view, allow_network=spec.allow_network, temporary_bytes=_temporary_bytes(spec.limits)
+        ),
         *(("--seccomp", str(program)) if kernel.MACHINE else ()),
         *("--chdir", spec.cwd, "--", *spec.argv),
     ]
@@ -256,15 +265,15 @@ def _enter_namespaces(spec: Spec, telling: int) -> None:
     kernel.die_with_parent(signal.SIGKILL)
     kernel.hide_from_others()
     os.setsid()
-    temporary_bytes = spec.limits.disk_mb * _MB // 8
-    namespaces.build_root(spec.view, temporary_bytes=temporary_bytes, most_processes=2 * spec.limits.processes)
+    namespaces.build_root(
+        spec.view, temporary_bytes=_temporary_bytes(spec.limits), most_processes=2 * spec.limits.processes
+    )
     _limit(spec.limits, counts_all_of_the_users=False)
     kernel.drop_capabilities()
     kernel.forbid_new_privileges()
-    if spec.allow_network:
-        landlock.confine_sockets()
+    keeps_names = spec.allow_network and landlock.confine_sockets()
     if kernel.MACHINE:
-        kernel.filter_system_calls(_filter(spec, has_namespaces=True))
+        kernel.filter_system_calls(_filter(spec, has_namespaces=True, keeps_names=keeps_names))
     command = os.fork()
     if command == 0:
         _execute(spec)
@@ -294,20 +303,27 @@ def _confine_without_namespaces(spec: Spec) -> None:
     kernel.filter_system_calls(_filter(spec, has_namespaces=False))
 
 
-def _filter(spec: Spec, *, has_namespaces: bool) -> bytes:
+def _filter(spec: Spec, *, has_namespaces: bool, keeps_names: bool = False) -> bytes:
     if not kernel.MACHINE:
         return b""
     return system_calls.filter_program(
         kernel.MACHINE,
         has_namespaces=has_namespaces,
         allow_network=spec.allow_network,
+        keeps_names=keeps_names,
         refuse_truncate=not has_namespaces and landlock.version() < landlock.TRUNCATE_VERSION,
     )
 
 
+def _temporary_bytes(limits: Limits) -> int:
+    """Of one folder in memory. What is in them counts as nobody's memory and as no file of the worktree."""
+    return limits.disk_mb * _MB // 8
+
+
 def _limit(limits: Limits, *, counts_all_of_the_users: bool) -> None:
     """What the kernel itself holds to. It counts by process; the supervisor counts all of them together."""
-    _set_limit(resource.RLIMIT_CORE, 0)
+    # With 0 a program that collects crashes would run, outside and as root; 1 is the one value that forbids it.
+    _set_limit(resource.RLIMIT_CORE, 1)
     _set_limit(resource.RLIMIT_FSIZE, limits.file_mb * _MB)
     _set_limit(resource.RLIMIT_NOFILE, limits.open_files)
     # Twice of what all may have together: no single process outruns the supervisor, which says why it ends them.

@@ -34,6 +34,9 @@ _REFUSED_WITHOUT_NAMESPACES: Final[Mapping[str, tuple[int | None, int | None]]] 
     **{"shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)},
 }
 _TRUNCATE: Final = (76, 45)
+_SHMGET: Final = (29, 194)
+_MOST_SHARED_BYTES: Final = 1024 * 1024
+"""Of one piece of shared memory, which outlives who made it and is then nobody's."""
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
@@ -51,6 +54,7 @@ _X32: Final = 0x40000000
 _LOAD: Final = 0x20
 _JUMP_IF_EQUAL: Final = 0x15
 _JUMP_IF_AT_LEAST: Final = 0x35
+_JUMP_IF_MORE: Final = 0x25
 _JUMP_IF_ANY_BIT: Final = 0x45
 _RETURN: Final = 0x06
 _ALLOW: Final = 0x7FFF0000
@@ -58,15 +62,26 @@ _FAIL_WITH: Final = 0x00050000
 _NUMBER_AT: Final = 0
 _ARCHITECTURE_AT: Final = 4
 _ARGUMENTS_AT: Final = 16
+_HIGH_HALF: Final = 4
+"""How far the upper half of an argument is from the lower one, on both machines."""
 
 Instruction = tuple[int, int, int, int]
 """Code, how many to skip when true, how many when false, operand."""
 
 
 def filter_program(
-    machine: str, *, has_namespaces: bool, allow_network: bool, refuse_truncate: bool = False
+    machine: str,
+    *,
+    has_namespaces: bool,
+    allow_network: bool,
+    keeps_names: bool = False,
+    refuse_truncate: bool = False,
 ) -> bytes:
-    """The filter for a machine. Without namespaces no socket can be made at all, unless the network is allowed."""
+    """The filter for a machine. Without namespaces no socket can be made at all, unless the network is allowed.
+
+    Where it is, abstract sockets are those of the machine, so there are no Unix sockets unless something else keeps
+    their names apart (`keeps_names`).
+    """
     place = ("x86_64", "aarch64").index(machine)
     named = _REFUSED if has_namespaces else {**_REFUSED, **_REFUSED_WITHOUT_NAMESPACES}
     refused = [number for numbers in named.values() if (number := numbers[place]) is not None]
@@ -85,7 +100,11 @@ def filter_program(
     for command in (_TIOCSTI, _TIOCLINUX):
         program += _on_call(_IOCTL[place], _if_argument(1, _JUMP_IF_EQUAL, command, errno.EPERM))
     program += _on_call(_PRLIMIT[place], _unless_argument(0, (0,), errno.EPERM))
-    families = _ALLOWED_FAMILIES if has_namespaces else _ALLOWED_FAMILIES[1:] if allow_network else ()
+    is_apart = has_namespaces and (keeps_names or not allow_network)
+    families = _ALLOWED_FAMILIES if is_apart else _ALLOWED_FAMILIES[1:] if allow_network else ()
+    for half, most in ((_HIGH_HALF, 0), (0, _MOST_SHARED_BYTES)):
+        body = _if_argument(1, _JUMP_IF_MORE, most, errno.ENOMEM, half)
+        program += _on_call(_SHMGET[place], body)
     program += _on_call(_SOCKET[place], _unless_argument(0, families, errno.EACCES))
     for number in refused:
         program += [(_JUMP_IF_EQUAL, 0, 1, number), _failing(errno.EPERM)]
@@ -103,9 +122,9 @@ def _on_call(number: int, body: Sequence[Instruction]) -> list[Instruction]:
     return [(_JUMP_IF_EQUAL, 0, len(whole), number), *whole]
 
 
-def _if_argument(place: int, jump: int, operand: int, number: int) -> list[Instruction]:
-    """Fail when the low half of an argument matches."""
-    return [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * place), (jump, 0, 1, operand), _failing(number)]
+def _if_argument(place: int, jump: int, operand: int, number: int, half: int = 0) -> list[Instruction]:
+    """Fail when the low half of an argument matches, or the high one."""
+    return [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * place + half), (jump, 0, 1, operand), _failing(number)]
 
 
 def _unless_argument(place: int, allowed: Sequence[int], number: int) -> list[Instruction]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -67,6 +68,21 @@ def _status(pid: int) -> dict[str, str]:
     with suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         return dict(line.rstrip().split(":", 1) for line in file if ":" in line)
     return {}
+
+
+def nameless_bytes(pids: Iterable[int]) -> tuple[int, int]:
+    """What open files take up that have no name: in memory, and on a disk. Nobody finds them in a folder."""
+    sizes: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names
+                with suppress(OSError):
+                    found = os.stat(f"/proc/{pid}/fd/{number}")  # noqa: PTH116 - a text all the way
+                    if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+    # Files of memory are on no device: those have a major number.
+    in_memory = sum(size for (device, _), size in sizes.items() if not os.major(device))
+    return in_memory, sum(sizes.values()) - in_memory
 
 
 def bytes_written(folders: Iterable[str], since: float, *, enough: int) -> int:

@@ -93,7 +93,8 @@ def make_view(
         scratch=writable[1],
         read_only=read_only,
         writable=writable,
-        sealed=(str(git_link),) if git_link.exists() and not git_link.is_symlink() else (),
+        # A link leads to the user's repository. A folder is a copy's own, which goes with it.
+        sealed=(str(git_link),) if git_link.is_file() and not git_link.is_symlink() else (),
         empty=("/run", *(str(home) for home in private if not _is_within(home, shown))),
         links=tuple(
             (str(path), str(path.resolve()))

@@ -26,6 +26,7 @@ class ReasonKind(Enum):
     NOT_FILED = "approved, not filed yet"
     NOT_IMPLEMENTED = "approved, not implemented"
     DESIGNED = "designed and approved: starts with its code"
+    DESIGNED_IN_REHEARSAL = "its design is a rehearsal: starts with its code"
 
     SOURCE_UNUSABLE = "would fail: {about}"
 

@@ -130,7 +130,8 @@ def find_work(
         slug = workstream.slug
         if not workstream.text.strip():
             if (done := read_record(project_dir, slug)) is not None:
-                skipped.append((slug, _to_complete(slug, Reason(ReasonKind.IMPLEMENTED, done.branch))))
+                kind = ReasonKind.REHEARSED_ON if done.is_rehearsal else ReasonKind.IMPLEMENTED
+                skipped.append((slug, _to_complete(slug, Reason(kind, done.branch))))
                 continue
             obstacle: Reason | None = _without_text(slug, project_dir, settings)
         else:
@@ -150,6 +151,9 @@ def find_work(
 
 
 def _to_complete(slug: str, reason: Reason) -> Reason:
+    """With how to close it. A rehearsal brought nothing that could be complete."""
+    if reason.kind is ReasonKind.REHEARSED_ON:
+        return reason
     return replace(reason, further=f"`{Hint.COMPLETE_WORKSTREAM.line(slug=slug)}` closes it")
 
 

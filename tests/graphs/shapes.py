@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -618,6 +618,13 @@ class Trip(BaseModel):
     to: Place
 
 
+T = TypeVar("T")
+
+
+class Ticket(BaseModel, Generic[T]):
+    number: T
+
+
 class Luggage(TypedDict, total=False):
     topic: str
     bag: dict[str, Any]
@@ -628,7 +635,8 @@ def pack(state: Luggage) -> Luggage:
     step()
     counted = Counter(state["topic"])
     trip = Trip(to=ExactPlace(city=state["topic"]))
-    return {"bag": {"pair": (1, 2), "counted": counted, "door": Place.Door(number=2), "trip": trip}}
+    door, ticket = Place.Door(number=2), Ticket[int](number=3)
+    return {"bag": {"pair": (1, 2), "counted": counted, "door": door, "trip": trip, "ticket": ticket}}
 
 
 def unpack(state: Luggage) -> Luggage:

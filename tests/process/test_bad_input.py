@@ -35,7 +35,7 @@ ITEMS = {
     "too deep": ('{"id": "a", "input": {"tasks": ' + "[" * 100_000, ["items.jsonl, line 1", "not valid JSON"]),
     "no object": (GOOD + '["b"]\n', ["items.jsonl, line 2", "expected an object", '{"id": "a1"']),
     "no id": (GOOD + '{"input": {}}\n', ["items.jsonl, line 2", "no id"]),
-    "unknown key": ('{"id": "a", "inputs": {}}\n', ["items.jsonl, line 1", "'inputs'", "Known: id, input"]),
+    "unknown key": ('{"id": "a", "inputs": {}}\n', ["items.jsonl, line 1", "'inputs'", "goes into input."]),
     "id of a wrong kind": ('{"id": null}\n', ["items.jsonl, line 1", "must be a string"]),
     "true as id": ('{"id": true}\n', ["items.jsonl, line 1", "must be a string"]),
     "no input": ('{"id": "a", "input": null}\n', ["items.jsonl, line 1", "input must not be null"]),

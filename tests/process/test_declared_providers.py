@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import httpx
 from harness import Sandbox
 from providers import PoolKey, write_keys
 
@@ -114,3 +115,23 @@ def test_a_script_outside_a_run_finds_what_its_project_declares(sandbox: Sandbox
 
     assert answered.stdout == "Hello\n", answered.stderr
     assert "would send your house keys to https://collector.invalid/v1" in refused.stderr
+
+
+def test_the_gateway_serves_declared_providers_by_their_name(sandbox: Sandbox) -> None:
+    acme_key = Key(name="team", secret=ACME.secret)
+    with ProviderServer(keys=[acme_key], accepts_unknown_keys=False) as acme, ProviderServer() as local:
+        _declare(sandbox, acme, local)
+        write_keys(sandbox, ACME)
+        command = sandbox.start_command("gateway", "--json", cwd=sandbox.project)
+        told = json.loads(command.wait_for_line("address"))
+        reply = httpx.post(
+            f"{told['address']}/acme/v1/chat/completions",
+            json={"model": "large", "messages": [{"role": "user", "content": "Hello"}]},
+            headers={"authorization": f"Bearer {told['clients'][0]['token']}"},
+            timeout=60,
+        )
+        command.kill(15)
+        assert command.wait().code == 130
+
+    assert reply.status_code == 200, reply.text
+    assert acme.hits("team") == 1

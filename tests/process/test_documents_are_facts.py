@@ -83,6 +83,7 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
     backlog.add_issues(1)
     assert backlog.lld("1", *OFFLINE).code == 0
     path = backlog.lld_path(1)
+    assert "nothing to report" in backlog.command("lint", str(path)).stdout
     first = path.read_text()
     edited = first.replace("## 4. Alternatives", "Ada wants it small.\n\n## 4. Alternatives")
     path.write_text(edited)
@@ -96,6 +97,9 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
 
     broken = edited.replace("## 3. Requirements", "## 3. Wishes")
     path.write_text(broken)
+    failing = backlog.command("implement", "1", *OFFLINE)
+    assert "and does not pass the check. See why (`agentos review LLD-1`)" in failing.stdout
+    assert "--approve" not in failing.stdout
     wrong = backlog.command("review", "1", "--approve")
     assert (wrong.code, path.read_text()) == (1, broken)
     assert f"{DOCUMENT} does not pass the check, so it is not approved:" in wrong.stderr
@@ -158,6 +162,9 @@ def test_a_hand_written_design_is_found_wanting_without_losing_a_word(backlog: B
         done = backlog.command("review", "1", "--review-again")
         assert done.code == 3, done.stdout
         assert "needs revision: the reviewer wants changes: Who pays?" in done.stdout
+        assert "needs you: the reviewer wants changes: Who pays? Change docs/lld/active/LLD-1.md" in done.stdout
+        assert "agentos:unapproved" not in backlog.command("review", "1").stdout
+        assert "agentos:unapproved" not in backlog.command("show", "1").stdout
         assert author.asked["patch", "1"] == 0
         author.before = meanwhile
         refused = backlog.lld("2")
@@ -182,5 +189,6 @@ def test_what_cannot_be_replayed_or_was_begun_elsewhere_is_said_before_anything_
     assert backlog.lld("1", "--review", "draft", *OFFLINE).code == 3
     both = backlog.command("pipeline", "--all", *OFFLINE)
     assert both.code == 3
-    assert "PIPE-1 is skipped: its design was begun on its own and is not finished; continue it first" in both.stdout
+    begun = "PIPE-1 is skipped: its design was begun on its own and is not finished; continue it first: agentos lld 1"
+    assert f"{begun} {' '.join(OFFLINE)}" in both.stdout
     assert backlog.command("review", "LLD-1").code == 0

@@ -145,6 +145,6 @@ def test_a_dry_run_with_nothing_to_do_estimates_nothing(backlog: Backlog) -> Non
     for issues in ([], [1]):
         backlog.add_issues(*issues)
         assert backlog.lld("--all", *OFFLINE).code == 0
-        text = backlog.lld("--all", "--dry-run").stdout
+        text = backlog.lld("--all", "--dry-run", *OFFLINE).stdout
         assert text.startswith("Dry run mode: 0 items")
         assert "stimate" not in text

@@ -19,11 +19,15 @@ def wait_at(place):
     while True:
         time.sleep(0.01)
 
+class Waits:
+    def __del__(self):
+        wait_at(os.environ["HOLD_UP"])
+
 class HoldUp:
     @staticmethod
     def find_spec(name, *_):
         if name == os.environ["HOLD_UP"]:
-            wait_at(name)
+            Waits() if "HOLD_UP_DESTRUCTOR" in os.environ else wait_at(name)
 
 if "." in os.environ.get("HOLD_UP", ""):
     sys.meta_path.insert(0, HoldUp)
@@ -44,11 +48,13 @@ LATER_IMPORTS = {
 """Of each program: how it starts, and an import that is the first, or almost, of those that take their time."""
 
 
-def signalled_at(sandbox: Sandbox, place: str, number: signal.Signals, words: Sequence[Path | str]) -> Finished:
+def signalled_at(
+    sandbox: Sandbox, place: str, number: signal.Signals, words: Sequence[Path | str], **more: str
+) -> Finished:
     (sandbox.root / "sitecustomize.py").write_text(HELD_UP)
     held_at = sandbox.root / "held-at"
     search = os.pathsep.join(filter(None, (str(sandbox.root), os.environ.get("PYTHONPATH"))))
-    environment = {"PYTHONPATH": search, "HOLD_UP": place, "HELD_AT": str(held_at)}
+    environment = {"PYTHONPATH": search, "HOLD_UP": place, "HELD_AT": str(held_at), **more}
     command = sandbox.start_command(*map(str, words[1:]), program=Path(words[0]), env=environment)
     eventually(lambda: held_at.exists() and held_at.read_text() == place, f"the command at {place}")
     command.kill(number)
@@ -72,6 +78,14 @@ def test_a_signal_before_or_after_the_command_itself_is_quiet(
 def test_a_signal_while_a_program_loads_is_quiet(sandbox: Sandbox, program: str) -> None:
     words, place = LATER_IMPORTS[program]
     ended = signalled_at(sandbox, place, signal.SIGINT, words)
+
+    assert ended.code == 130
+    assert ended.stderr.strip() == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_not_lost_where_python_drops_what_is_raised(sandbox: Sandbox, number: signal.Signals) -> None:
+    ended = signalled_at(sandbox, "agentos.cli.run", number, [AGENTOS, "run", "--help"], HOLD_UP_DESTRUCTOR="1")
 
     assert ended.code == 130
     assert ended.stderr.strip() == ""

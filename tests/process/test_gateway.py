@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import stat
 import threading
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 import httpx
@@ -170,9 +172,35 @@ def test_strangers_are_refused_and_no_key_leaves_for_elsewhere(sandbox: Sandbox)
             assert to.post("/v1/chat/completions", b"no json").status_code == 400
             upgrade = {"authorization": f"Bearer {to.token}", "upgrade": "websocket", "connection": "upgrade"}
             assert httpx.get(f"{to.address}/v1/responses", headers=upgrade).status_code == 426
+            for way_out in (
+                "/v1/models/../files",
+                "/v1/responses/%2e%2e/files/f",
+                "/openai/v1/models/../../v1/files",
+            ):
+                assert _raw_status(to, "GET", way_out) == 404
+            assert _raw_status(to, "POST", "/v1/chat/completions", b" " * (2 << 20), authorization="Bearer x") == 413
             assert upstream.got == []
             assert to.post("/v1/chat/completions", ask).status_code == 307
             assert elsewhere.got == []
+
+
+def _raw_status(to: Gateway, method: str, path: str, body: bytes = b"", **headers: str) -> int:
+    """With the path as it is: clients tidy it up."""
+    connection = http.client.HTTPConnection(urlsplit(to.address).netloc, timeout=60)
+    try:
+        connection.request(method, path, body, {"authorization": f"Bearer {to.token}", **headers})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_with_a_budget_answers_of_every_protocol_are_bounded(sandbox: Sandbox) -> None:
+    """What is reserved is enforced, for what Codex calls too."""
+    with RawUpstream() as upstream, gateway(sandbox, upstream.url, "--budget", "0.2") as to:
+        to.post("/v1/responses", {"model": "gpt-5.1", "input": "hi"})
+        refused = to.post("/v1/responses", {"model": "gpt-5.1", "input": "hi", "max_output_tokens": 1_000_000})
+    assert json.loads(upstream.got[0].body)["max_output_tokens"] == 8192
+    assert (refused.status_code, len(upstream.got)) == (402, 1)
 
 
 def test_a_budget_and_a_map_hold_and_a_program_gets_its_own_environment(sandbox: Sandbox) -> None:

@@ -76,7 +76,7 @@ def test_060_070_100_110_120_four_tasks_at_two_one_of_them_failing(designs: Desi
     done = run(designs, "1", "4", "8", "9", "--parallel", "2", *RECORDED)
     assert done.code == 1
     assert "[COORDINATOR] 3 implemented, 1 failed (IMPL-9)" in done.lines
-    of_the_run = done.lines[: next(n for n, line in enumerate(done.lines) if line.startswith("Branches"))]
+    of_the_run = done.lines[: next(n for n, line in enumerate(done.lines) if line.startswith("Testing 3 branches"))]
     assert all(re.match(r"\[(COORDINATOR|IMPL-[1489])\] ", line) for line in of_the_run)
     assert designs.git("branch", "--list", "--format=%(refname:short)", "agentos/*").split() == [
         "agentos/1",

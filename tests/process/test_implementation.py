@@ -203,7 +203,7 @@ def test_code_finds_no_key_in_files_or_other_processes_either(designs: Designs) 
     finished = designs.implement("10")
 
     assert finished.code == 0, finished.stdout
-    assert "Isolation of this and every other run: bwrap: code sees the project" in designs.test_report("10")
+    assert "Isolation of this and every other run: bwrap: code sees only the project" in designs.test_report("10")
     assert SECRET not in finished.stdout + finished.stderr
 
 
@@ -214,7 +214,8 @@ def test_without_bubblewrap_code_finds_no_key_either_and_the_report_says_where_i
     finished = designs.implement("10", env={"PATH": path_of("git", "sh", into=designs.root / "bin")})
 
     assert finished.code == 0, finished.stdout
-    assert "Isolation of this and every other run: namespaces: code sees the project" in designs.test_report("10")
+    assert "every other run: namespaces: code sees only the project" in designs.test_report("10")
+    assert "[COORDINATOR] Sandbox: namespaces: code sees only the project" in finished.stdout
 
 
 def test_without_a_sandbox_nothing_starts_unless_that_is_allowed(designs: Designs) -> None:

@@ -110,7 +110,7 @@ def test_a_key_by_variable_keeps_no_secret_and_says_when_the_variable_is_missing
         ("", ["add", "alpha", "--provider", "google"], 2, "No secret"),
         ("two words\n", ["add", "alpha", "--provider", "google"], 2, "spaces"),
         ("secret-1234\n", ["add", "al pha", "--provider", "google"], 2, "name"),
-        ("secret-1234\n", ["add", "alpha", "--provider", "acme"], 2, "invalid choice"),
+        ("secret-1234\n", ["add", "alpha", "--provider", "acme"], 2, "No provider 'acme': use one of google"),
         ("secret-1234\n", ["add", "alpha", "--provider", "google", "--rpm", "0"], 2, "at least 1"),
         ("secret-1234\n", ["add", "beta", "--provider", "google"], 2, "exists"),
         ("", ["remove", "nobody"], 2, "no such key"),

@@ -8,6 +8,7 @@ import pytest
 from designs import Designs
 
 from agentos.settings import load_settings
+from agentos.workflows.context import Context
 from agentos.workflows.implementation.merge_trial import try_together
 from agentos.workflows.implementation.stacking import stacks_on
 
@@ -34,11 +35,11 @@ def test_the_first_branch_that_breaks_a_test_is_named_with_its_partner(
         )
         branch(designs, "agentos/b", {"tally/other.py": "x = 1\n"})
         branch(designs, "agentos/c", {"tally/words.py": "def words(text):\n    return text.lower().split()\n"})
-        settings = load_settings(designs.project)
+        context = Context(project_dir=designs.project, settings=load_settings(designs.project))
         base = designs.git("rev-parse", "main")
         before = designs.git("for-each-ref")
 
-        found = try_together(designs.project, settings, base, ["agentos/a", "agentos/b", "agentos/c"])
+        found = try_together(context, base, ["agentos/a", "agentos/b", "agentos/c"])
 
         assert found["agentos/b"].words() == "tests pass"
         assert found["agentos/c"].words() == "BREAKS tests/test_a.py::test_case together with agentos/a"

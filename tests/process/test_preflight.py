@@ -102,7 +102,10 @@ def test_a_missing_program_and_missing_recordings_are_found_before_the_start(bac
 
 def test_a_misspelled_provider_is_told_although_there_is_nothing_to_do(backlog: Backlog) -> None:
     backlog.add_issues(1)
-    assert backlog.lld("--all", *OFFLINE).code == 0
+    with serving(Author()) as server:
+        backlog.use_keys(1, server)
+        assert backlog.lld("--all", *LIVE).code == 0
+    (backlog.home / "credentials.toml").unlink()
 
     for more in ((), ("--dry-run",)):
         done = backlog.lld("--all", "--drafter", "gogle:foo", *more)

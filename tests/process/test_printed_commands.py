@@ -357,3 +357,19 @@ def test_the_demo_ends_well_and_every_line_it_prints_at_the_end_works(backlog: B
         done = paste(backlog, hint, steps, cwd=backlog.root)
         assert done.code == 0, (hint, done.stderr)
     assert paste(backlog, Hint.ADD_KEY, steps, typed="a-secret-of-nobody\n", cwd=backlog.root).code == 0
+
+
+def test_a_line_of_a_past_run_works_in_another_folder(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a", "input": {}})
+    parked = sandbox.run(graph="graphs/kinds.py:gate")
+    elsewhere = sandbox.root / "it's elsewhere"
+    elsewhere.mkdir()
+    shown = sandbox.command("runs", "show", cwd=elsewhere)
+    looked = paste(sandbox, Hint.LOOK_AT_REVIEW, shown, cwd=elsewhere)
+    assert (parked.code, "good enough" in looked.stdout) == (3, True), shown.stdout + looked.stderr
+    project = ["--project", str(sandbox.project)]
+    answered = sandbox.command("review", "a", "--answer", '"yes"', *project, cwd=elsewhere)
+    line = answered.stdout.partition("to continue, run: ")[2].strip()
+    assert f"Then resume with: {line}" in shown.stdout
+    done = subprocess.run(["sh", "-c", line], cwd=elsewhere, env=sandbox.environment, check=False)
+    assert done.returncode == 0

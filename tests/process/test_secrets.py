@@ -6,6 +6,7 @@ import base64
 import binascii
 import os
 import sqlite3
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -121,6 +122,46 @@ def test_masked_state_is_still_readable_and_resumes(sandbox: Sandbox) -> None:
         masked = connection.execute("SELECT count(*) FROM writes WHERE instr(value, '****') > 0").fetchone()[0]
     connection.close()
     assert masked > 0
+
+
+def test_neither_a_worker_nor_what_it_is_forked_from_ever_holds_a_key(sandbox: Sandbox) -> None:
+    """In the memory of a worker that has called models, in whatever way, is none of the pool's keys."""
+    with provider(sandbox, FILED, UNUSED) as server:
+        sandbox.write_items({"id": "a", "input": {"calls": 2, "tasks": {"finish": "wait seen"}}})
+        run = sandbox.start(graph="callers")
+        sandbox.wait_for_note("a finish start")
+        workers = [pid for child in children_of(run.pid) for pid in children_of(child)]
+        forkservers = [
+            pid for pid in children_of(run.pid) if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        assert workers
+        assert forkservers
+        held = {pid: _secrets_in_memory(pid) for pid in (*workers, *forkservers)}
+        knows = _secrets_in_memory(run.pid)
+        sandbox.release("seen")
+        finished = run.wait()
+
+    assert finished.code == 0, finished.stdout
+    assert held == {pid: set() for pid in held}
+    assert server.hits("filed") == 2
+    assert knows  # The test would be blind otherwise.
+
+
+def _secrets_in_memory(pid: int) -> set[str]:
+    """Keys in what the process can write to, which is where everything is that it was told."""
+    found: set[str] = set()
+    secrets = (FILED.secret, UNUSED.secret)
+    with Path(f"/proc/{pid}/maps").open() as maps, Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in maps:
+            borders, mode, *_ = line.split()
+            if not mode.startswith("rw") or "[v" in line:
+                continue
+            start, end = (int(border, 16) for border in borders.split("-"))
+            memory.seek(start)
+            with suppress(OSError):
+                content = memory.read(end - start)
+                found |= {secret for secret in secrets if secret.encode() in content}
+    return found
 
 
 def test_keys_of_the_environment_alone_reach_no_worker(sandbox: Sandbox) -> None:

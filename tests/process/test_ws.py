@@ -402,6 +402,8 @@ def test_execute_designs_and_implements_on_the_workstreams_own_base(shop: Worksh
     assert shop.git("rev-parse", "agentos/double^") == base
     assert shop.git("ls-tree", "--name-only", "agentos/double", "docs/reports/double/") != ""
     assert shop.states() == {"double": "active"}
+    again = shop.ws("run-all", "--drafter", "offline", "--dry-run").stdout
+    assert "Skipped: double (rehearsed on agentos/double)" in again
     refused = shop.ws("rm", "double")
     assert (refused.code, "1 commit not merged into release" in refused.stderr) == (1, True)
 

@@ -6,8 +6,6 @@ import heapq
 import random
 from pathlib import Path
 
-from limiters import SlidingMinute, constant
-
 from agentos.keys.broker import KeyBroker
 from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.key_spec import KeySpec
@@ -15,6 +13,7 @@ from agentos.keys.leases import Ask, LeaseAsk, LeaseGranted, LeaseReturn
 from agentos.keys.memory import LimitMemory
 from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Succeeded
+from fakes.limiters import SlidingMinute, constant
 
 START = 1_780_000_020.0
 RPM = 60

@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 
 import pytest
-from limiters import Bucket, FixedMinute, Limit, Limiter, SlidingMinute, constant
 from traffic import START, Tells, keys_of, traffic
 
 from agentos.keys.pool import KeyPool
+from fakes.limiters import Bucket, FixedMinute, Limit, Limiter, SlidingMinute, constant
 
 RPM, GROUPS, CALLS = 60, 3, 1_800
 BOUND = (CALLS / (GROUPS * RPM) - 1) * 60.0

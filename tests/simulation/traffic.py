@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from limiters import Limiter
-
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.pool import Grant, KeyPool
 from agentos.providers.evidence import Evidence, LearnedLimit, RateLimited, Succeeded, Usage
+from fakes.limiters import Limiter
 
 START = 1_780_000_020.0
 Tells = Literal["retry-after", "body", "nothing"]

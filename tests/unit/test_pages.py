@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import reply_table
 from tools.file_inventory import INVENTORY_PATH, inventory
 
 PROJECT_DIR = Path(__file__).parents[2]
@@ -18,6 +19,10 @@ REPORTS = sorted((PROJECT_DIR / "docs/reports").rglob("*.md"))
 @pytest.mark.slow
 def test_the_file_inventory_is_up_to_date() -> None:
     assert INVENTORY_PATH.read_text(encoding="utf-8") == inventory(), "run: make docs"
+
+
+def test_the_table_of_replies_is_up_to_date() -> None:
+    assert reply_table.PAGE_PATH.read_text(encoding="utf-8") == reply_table.page(), "run: make docs"
 
 
 def test_every_file_says_what_it_is_for() -> None:

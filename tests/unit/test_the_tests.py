@@ -60,7 +60,7 @@ def called_in(function: ast.AST) -> set[str]:
 def checks_something(function: ast.AST) -> bool:
     """Itself, or by a helper that says so in its name."""
     is_asserting = any(isinstance(node, ast.Assert) for node in ast.walk(function))
-    return is_asserting or any(name in CHECKS or name.startswith("check") for name in called_in(function))
+    return is_asserting or any(name in CHECKS or name.startswith(("check", "assert")) for name in called_in(function))
 
 
 def idle_tests(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

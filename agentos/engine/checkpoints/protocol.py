@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agentos.errors import AgentosError
-from agentos.keys.redaction import Redactor
+from agentos.keys.redaction import Masking
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -107,7 +107,7 @@ class CheckpointStore(Protocol):
 class ItemCheckpoint(Protocol):
     """One item's checkpoint, open in its worker."""
 
-    redactor: Redactor
+    redactor: Masking
     """Masks keys in all that is kept. Whoever knows keys replaces it."""
     has_steps: bool
     """Whether LangGraph had saved anything when it was opened. If not, it is as good as new."""

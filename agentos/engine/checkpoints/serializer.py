@@ -7,8 +7,12 @@ module, or that hold a subclass of what they declare, only their fields. An item
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import io
 import logging
+import operator
 import pickle
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +44,7 @@ class ItemSerializer(JsonPlusSerializer):
         values = obj["channel_values"] if isinstance(obj, dict) and "channel_values" in obj else obj
         if not self._survives(values):
             try:
-                return "pickle", pickle.dumps(obj)
+                return "pickle", _pickled(obj)
             except Exception:
                 pass  # A class inside a function, say: LangGraph may still know a way, or say why not.
         return super().dumps_typed(obj)
@@ -78,6 +82,32 @@ class ItemSerializer(JsonPlusSerializer):
                 return _is_same([value], self.loads_typed(super().dumps_typed([value])))
         except Exception:
             return False
+
+
+class _Pickler(pickle.Pickler):
+    """Finds classes that are not where their names say: `Page[int]`, and `Answer = create_model("Reply", ...)`."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if not isinstance(obj, type) or "<locals>" in obj.__qualname__:
+            return NotImplemented
+        generic = getattr(obj, "__pydantic_generic_metadata__", None)
+        if generic and generic["origin"] is not None:
+            return operator.getitem, (generic["origin"], generic["args"])
+        known_as = vars(sys.modules.get(obj.__module__, object))
+        if "." in obj.__qualname__ or known_as.get(obj.__name__) is obj:
+            return NotImplemented
+        name = next((name for name, value in known_as.items() if value is obj), None)
+        return NotImplemented if name is None else (_class_of, (obj.__module__, name))
+
+
+def _class_of(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+def _pickled(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
 
 
 @contextmanager

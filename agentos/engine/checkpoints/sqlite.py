@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentos.engine.checkpoints import record
 from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, NotAsking, Standing
 from agentos.files import PRIVATE_FILE_MODE
-from agentos.keys.redaction import Redactor
+from agentos.keys.redaction import MarkRedactor, Masking
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -152,7 +152,7 @@ class SqliteCheckpoint:
         self._show = show
         # Transactions of one connection must not mix, whichever threads they come from.
         self._lock = threading.Lock()
-        self.redactor = Redactor()
+        self.redactor: Masking = MarkRedactor()
         self.has_steps = False
         _make_ready(connection)
         self.standing = self._next = self._stored_standing()

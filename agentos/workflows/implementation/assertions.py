@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What reading source may come to that somebody made to be read by nobody, or for another Python."""
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 # Calls that fail a test by themselves, by the last part of their name: `self.assertEqual`, `pytest.raises`.
 _CHECKING: Final = re.compile(
@@ -19,18 +21,34 @@ def test_functions(source: str) -> dict[str, _Function]:
     """The tests a Python file defines, `TestX::test_y`; empty when it cannot be parsed."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    except UNREADABLE:
         return {}
     return {"::".join(names): node for names, node in functions_in(tree.body, ())}
 
 
 def functions_in(body: Sequence[ast.stmt], classes: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], _Function]]:
-    """Test functions with their classes, as pytest finds them by its own habit of naming."""
+    """Test functions with their classes, as pytest finds them by its own habit of naming, under an `if` as well."""
     for node in body:
-        if isinstance(node, _Function) and node.name.startswith("test"):
-            yield (*classes, node.name), node
-        elif isinstance(node, ast.ClassDef) and _is_test_class(node):
-            yield from functions_in(node.body, (*classes, node.name))
+        if isinstance(node, _Function):
+            if node.name.startswith("test"):
+                yield (*classes, node.name), node
+        elif isinstance(node, ast.ClassDef):
+            if _is_test_class(node):
+                yield from functions_in(node.body, (*classes, node.name))
+        else:
+            for inner in _blocks(node):
+                yield from functions_in(inner, classes)
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statements inside of an `if`, a `try`, a `with` or a loop."""
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+        elif isinstance(value, list):
+            for entry in value:
+                if isinstance(entry, ast.ExceptHandler | ast.match_case):
+                    yield entry.body
 
 
 def _is_test_class(node: ast.ClassDef) -> bool:
@@ -55,10 +73,15 @@ def without_assertion(source: str, others: Mapping[str, str], former: str = "") 
     )
 
 
+def function_names(source: str) -> set[str]:
+    """Every function that a Python file defines, wherever; empty when it cannot be parsed."""
+    return {function.name for function in _functions(source)}
+
+
 def _functions(source: str) -> Iterator[_Function]:
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    except UNREADABLE:
         return
     yield from (node for node in ast.walk(tree) if isinstance(node, _Function))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +14,6 @@ from typing import Final
 from agentos.git.command import Git
 from agentos.git.provisioning import provide_files
 from agentos.git.worktrees import Worktree
-from agentos.settings import Settings
 from agentos.text.toml import NotToml, parse_toml
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.branch import folder_of, open_repository, seen_from_top
@@ -25,6 +25,8 @@ from agentos.workflows.implementation.scratch import scratch_folder
 _CONFIGURATION: Final = frozenset(
     {"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", ".coveragerc"}
 )
+_LOGIN: Final = re.compile(r"//[^/@]*@")
+"""A name and a password in an address: not for what runs in the checkout."""
 _TEST_TABLES: Final = ("pytest", "coverage")
 
 
@@ -41,7 +43,7 @@ class CleanCheckout:
         """A copy for one run, always at the same place: what was prepared may know its own path."""
         target = self.scratch_dir / "checkout"
         shutil.copytree(self.worktree.worktree.path, target, symlinks=True)
-        copied = replace(self.worktree.worktree, path=target, git_dir=target / ".git")
+        copied = replace(self.worktree.worktree, path=target)
         try:
             yield ProjectWorktree(copied, self.worktree.folder)
         finally:
@@ -51,32 +53,39 @@ class CleanCheckout:
 
 
 @contextlib.contextmanager
-def clean_checkout(project_dir: Path, settings: Settings, commit: str) -> Iterator[CleanCheckout]:
+def clean_checkout(context: Context, commit: str) -> Iterator[CleanCheckout]:
     """The project as a commit has it, with the ignored files that worktrees are given; gone afterwards.
 
     The user's repository is read and not written to: objects are shared, and refs of the copy are its own.
     """
-    repository = open_repository(project_dir, settings)
-    folder = folder_of(project_dir, repository)
+    settings = context.settings
+    repository = open_repository(context.project_dir, settings)
+    folder = folder_of(context.project_dir, repository)
     with scratch_folder("agentos-suite-") as scratch:
         made = scratch / "checkout"
         repository.git.run("clone", "--quiet", "--shared", "--no-checkout", ".", str(made))
         git = Git(made)
         git.run("checkout", "--quiet", "--detach", commit)
+        # Addresses of submodules may be relative to where the user's repository comes from.
+        if origin := repository.git.run("remote", "get-url", "origin", ok=(0, 2, 128)).stdout.strip():
+            git.run("remote", "set-url", "origin", _LOGIN.sub("//", origin))
         for names, link in ((settings.workstreams.copy, False), (settings.workstreams.link, True)):
             provide_files(repository.project_dir, made, git, seen_from_top(names, folder), link=link)
-        place = ProjectWorktree(Worktree(path=made, head=commit, branch=None, git_dir=made / ".git"), folder)
+        # Ours is out of reach of what runs in the checkout: where `.git` can be written, our git goes by none of it.
+        git_dir = scratch / "git"
+        shutil.copytree(made / ".git", git_dir)
+        place = ProjectWorktree(Worktree(path=made, head=commit, branch=None, git_dir=git_dir), folder)
         place.clear()
         if settings.workstreams.setup:
-            _prepare(project_dir, settings, place)
+            _prepare(context, place)
         template = made.rename(scratch / "template")
-        kept = replace(place.worktree, path=template, git_dir=template / ".git")
+        kept = replace(place.worktree, path=template)
         yield CleanCheckout(scratch, ProjectWorktree(kept, folder))
 
 
-def _prepare(project_dir: Path, settings: Settings, place: ProjectWorktree) -> None:
+def _prepare(context: Context, place: ProjectWorktree) -> None:
     """Run the user's setup command. Raises BrokenGround when it fails."""
-    result = ProjectTests(Context(project_dir=project_dir, settings=settings), place).prepare()
+    result = ProjectTests(context, place).prepare()
     if result.exit_code != 0:
         how = "did not end in time" if result.timed_out else f"failed (exit code {result.exit_code})"
         said = " | ".join(line.strip() for line in result.output.splitlines() if line.strip())[-500:]

@@ -1,8 +1,8 @@
 """Tests made to fail: where one of them passes all the same, something decides about tests that should not (pure).
 
 Every test gets a last statement that raises, under its own name and in its own file. Whoever patches pytest, flips
-outcomes in a conftest or ends the process says that these pass, too. On the way each comparison is asked a second
-question, which nothing but a value that equals everything answers with yes.
+outcomes in a conftest or ends the process says that these pass, too. On the way each comparison is asked further
+questions, which nothing but a value that lies about itself answers with yes.
 """
 
 from __future__ import annotations
@@ -11,62 +11,111 @@ import ast
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from agentos.workflows.implementation.assertions import functions_in
-from agentos.workflows.implementation.suite_report import CaseStatus, SuiteReport
+from agentos.errors import AgentosError
+from agentos.workflows.implementation.assertions import UNREADABLE, functions_in
+from agentos.workflows.implementation.suite_report import CaseStatus, SuiteReport, without_parameters
 
-_EQUAL_TO_ALL: Final = "equal to everything"
+_LIES: Final = "equals everything"
+_ASKED: Final = (ast.Eq, ast.NotEq, ast.In, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _PRELUDE: Final = """
+import operator as _operator_{mark}
+import os as _os_{mark}
+import sys as _sys_{mark}
+
 _found_{mark} = []
+_seen_{mark} = []
 
 
-def _other_{mark}(wanted):
+def _others_{mark}(wanted):
     kind = type(wanted)
     if kind is bool:
-        return not wanted
-    if kind in (int, float, complex):
-        return wanted + 7919
-    if kind is str:
-        return wanted + "{mark}"
-    if kind is bytes:
-        return wanted + b"{mark}"
-    if kind in (list, tuple):
-        return wanted + kind(["{mark}"])
-    if kind is dict:
-        return {{**wanted, "{mark}": "{mark}"}}
-    if kind in (set, frozenset):
-        return wanted | {{"{mark}"}}
-    return object()
+        others = [not wanted]
+    elif kind in (int, float, complex):
+        others = [wanted + 1, wanted - 1, wanted + 7919]
+    elif kind is str:
+        others = [wanted + "{mark}", wanted[:-1], "{mark}"]
+    elif kind is bytes:
+        others = [wanted + b"{mark}", wanted[:-1]]
+    elif kind in (list, tuple):
+        others = [wanted + kind(["{mark}"]), wanted[:-1]]
+    elif kind is dict:
+        others = [{{**wanted, "{mark}": "{mark}"}}]
+    elif kind in (set, frozenset):
+        others = [wanted | {{"{mark}"}}]
+    else:
+        return [object(), "{mark}"]
+    others += [one for one in _seen_{mark} if type(one) is kind]
+    _seen_{mark}.append(wanted)
+    return [other for other in others if not other == wanted]
 
 
-def _ask_{mark}(value, wanted, line):
+def _is_ours_{mark}(value):
+    module = _sys_{mark}.modules.get(type(value).__module__)
+    path = _os_{mark}.path.relpath(getattr(module, "__file__", None) or "/", _os_{mark}.getcwd())
+    return not path.startswith("..") and "test" not in path.lower()
+
+
+def _ask_{mark}(value, wanted, line, besides=()):
     try:
-        if (value == _other_{mark}(wanted)) is True:
+        others = [other for other in _others_{mark}(wanted) if not any(other == one for one in besides)]
+        says_yes = value == wanted or not value != wanted
+        if says_yes and any(value == other or not value != other for other in others):
             _found_{mark}.append(line)
     except Exception:
         pass
-    return value
+
+
+def _pair_{mark}(left, right, line):
+    _ask_{mark}(left, right, line)
+    if _is_ours_{mark}(right):
+        _ask_{mark}(right, left, line)
+    return left, right
+
+
+def _compared_{mark}(name, left, right, line):
+    if name == "in":
+        for one in right if type(right) in (list, tuple, set, frozenset) else ():
+            _ask_{mark}(left, one, line, right)
+        return left in right
+    result = getattr(_operator_{mark}, name)(left, right)
+    if name in ("eq", "ne"):
+        _pair_{mark}(left, right, line)
+    else:
+        try:
+            if left < right and left > right:
+                _found_{mark}.append(line)
+        except Exception:
+            pass
+    return result
 """
 
 
+class NotChangeable(AgentosError):
+    """A test file cannot be made to fail: nobody can tell whether its results are pytest's own."""
+
+
 def made_to_fail(source: str, mark: str) -> str | None:
-    """The test file with every test failing at its end; None when there is nothing in it to change."""
+    """The test file with every test failing at its end; None when there is no test in it.
+
+    Raises NotChangeable for what this Python cannot read or write again.
+    """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    tests = [node for _, node in functions_in(tree.body, ())]
-    if not tests:
-        return None
+        tests = [node for _, node in functions_in(tree.body, ())]
+        return ast.unparse(_failing(tree, tests, mark)) if tests else None
+    except UNREADABLE as error:
+        raise NotChangeable(f"{type(error).__name__}: {error}") from None
+
+
+def _failing(tree: ast.Module, tests: Iterable[ast.FunctionDef | ast.AsyncFunctionDef], mark: str) -> ast.Module:
     _Asking(mark).visit(tree)
-    ending = ast.parse(
-        f"raise AssertionError({mark!r} + ({_EQUAL_TO_ALL!r} + str(_found_{mark}) if _found_{mark} else ''))"
-    )
+    ending = ast.parse(f"raise AssertionError({mark!r} + ({_LIES!r} + str(_found_{mark}) if _found_{mark} else ''))")
     for test in tests:
         start = ast.parse(f"_found_{mark}.clear()").body
         test.body = [*start, ast.Try(body=test.body, handlers=[], orelse=[], finalbody=ending.body)]
     place = _after_future_imports(tree.body)
     tree.body[place:place] = ast.parse(_PRELUDE.format(mark=mark)).body
-    return ast.unparse(ast.fix_missing_locations(tree))
+    return ast.fix_missing_locations(tree)
 
 
 def _after_future_imports(body: list[ast.stmt]) -> int:
@@ -80,42 +129,45 @@ def _after_future_imports(body: list[ast.stmt]) -> int:
 
 
 class _Asking(ast.NodeTransformer):
-    """Wraps the left side of `assert a == b` and `assertEqual(a, b)`."""
+    """Asks the values that `assert a == b` and `assertEqual(a, b)` compare; each side is evaluated once."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
+        self._is_asserted = False
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        for compare in ast.walk(node.test):
-            if isinstance(compare, ast.Compare) and len(compare.ops) == 1 and isinstance(compare.ops[0], ast.Eq):
-                compare.left, compare.comparators[0] = self._asked(compare.left, compare.comparators[0])
+        self._is_asserted = True
+        node.test = self.visit(node.test)
+        self._is_asserted = False
         return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if not self._is_asserted or len(node.ops) != 1 or not isinstance(node.ops[0], _ASKED):
+            return node
+        name = {ast.NotEq: "ne", ast.LtE: "le", ast.GtE: "ge"}.get(
+            type(node.ops[0]), type(node.ops[0]).__name__.lower()
+        )
+        return self._call("compared", [ast.Constant(name), *_asked_first(node.left, node.comparators[0], name)], node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "assertEqual" and len(node.args) >= 2:
-            node.args[0], node.args[1] = self._asked(node.args[0], node.args[1])
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        is_comparing = name.startswith("assert") and name.endswith("Equal") and "Not" not in name
+        if is_comparing and len(node.args) >= 2 and not any(isinstance(each, ast.Starred) for each in node.args[:2]):
+            pair = self._call("pair", list(_asked_first(node.args[0], node.args[1], "eq")), node)
+            node.args[:2] = [ast.Starred(pair, ast.Load())]
         return node
 
-    def _asked(self, left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """The side that is no literal is asked; the other one says what it should not be equal to."""
-        if isinstance(left, ast.Constant):
-            return (left, self._call(right, left)) if not isinstance(right, ast.Constant) else (left, right)
-        if _is_plain(right):
-            return self._call(left, right), right
-        return left, right
-
-    def _call(self, value: ast.expr, wanted: ast.expr) -> ast.expr:
-        function = ast.Name(f"_ask_{self._mark}", ast.Load())
-        return ast.Call(function, [value, wanted, ast.Constant(getattr(value, "lineno", 0))], [])
+    def _call(self, name: str, arguments: list[ast.expr], node: ast.expr) -> ast.Call:
+        function = ast.Name(f"_{name}_{self._mark}", ast.Load())
+        return ast.Call(function, [*arguments, ast.Constant(node.lineno)], [])
 
 
-def _is_plain(node: ast.expr) -> bool:
-    """Whether evaluating it twice does nothing: literals, names, and what is made of them."""
-    return not any(
-        isinstance(part, ast.Call | ast.Await | ast.Yield | ast.NamedExpr | ast.GeneratorExp)
-        for part in ast.walk(node)
-    )
+def _asked_first(left: ast.expr, right: ast.expr, name: str) -> tuple[ast.expr, ast.expr]:
+    """The side to ask comes first: `8 == double(4)` is about what is no literal."""
+    is_turned = name in ("eq", "ne") and isinstance(left, ast.Constant)
+    return (right, left) if is_turned else (left, right)
 
 
 def control_problem(
@@ -127,15 +179,12 @@ def control_problem(
     """
     passed = {case.id for report in real for case in report.cases or () if case.status is CaseStatus.PASSED}
     cases = {case.id: case for case in control.cases or ()}
-    wanted = sorted(case_id for case_id in passed if case_id.partition("[")[0] in changed)
-    for case_id in wanted:
+    for case_id in sorted(case_id for case_id in passed if without_parameters(case_id) in changed):
         case = cases.get(case_id)
         if case is None or not case.is_failing:
             how = "is gone" if case is None else case.status.value
             how_judged = "code on the branch changes how tests are judged"
             return f"{case_id} was made to fail and is reported as {how}: {how_judged}"
-        if f"{mark}{_EQUAL_TO_ALL}" in case.message:
-            return (
-                f"{case_id} compares something that equals everything: what it says about the code is worth nothing"
-            )
+        if f"{mark}{_LIES}" in case.message:
+            return f"{case_id} compares something that {_LIES}: what it says about the code is worth nothing"
     return None

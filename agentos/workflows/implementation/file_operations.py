@@ -35,7 +35,7 @@ PROTECTED: Final = (
     *(".github/*", ".gitlab/*", ".gitea/*", ".forgejo/*", ".gitlab-ci.yml", ".gitlab-ci/*", "codeowners"),
     *("docs/codeowners", ".circleci/*", ".buildkite/*", ".woodpecker/*", ".woodpecker.y*ml", ".drone.y*ml"),
     *(".travis.yml", ".ci/*", ".cirrus.y*ml", ".builds/*", ".build.yml", "appveyor.yml", ".appveyor.yml"),
-    *(".tekton/*", ".teamcity/*", ".semaphore/*", ".azure-pipelines/*", "jenkinsfile*", "azure-pipelines*.yml"),
+    *(".tekton/*", ".teamcity/*", ".semaphore/*", ".azure-pipelines/*", "jenkinsfile*", "azure-pipelines*.y*ml"),
     *("bitbucket-pipelines.yml", "cloudbuild.y*ml", "buildspec.yml", "renovate.json*", "dependabot.yml"),
     *("*/.gitignore", "*/.gitmodules", "*/.gitattributes", "*/.gitconfig", "*/.mailmap", "*/.lfsconfig"),
     *("*/.githooks/*", "*/.husky/*", "*/.pre-commit-config.y*ml", "*/.pre-commit-hooks.y*ml", "*/lefthook*.y*ml"),
@@ -52,7 +52,31 @@ PROTECTED: Final = (
     *("*/.devcontainer.json", "*/.editorconfig", "*/.claude/*", "*/.codex/*", "*/.gemini/*", "*/.cursor/*"),
     *("*/.cursorrules", "*/.windsurf*", "*/.aider*", "*/.continue/*", "*/.roo/*", "*/.clinerules*", "*/.junie/*"),
     *("*/.mcp.json", "*/mcp.json", "*/agents.md", "*/claude.md", "*/gemini.md", "*/copilot-instructions.md"),
-    *("*/setup.py", "*/setup.cfg", "*/tox.ini", "*/noxfile.py", "*/conftest.py", "*/pytest.ini", "*/.pytest.ini"),
+    *(
+        *("*/.opencode/*", "*/opencode.json*", "*/.kiro/*", "*/.amazonq/*", "*/.qwen/*", "*/.goose*", "*/.crush*"),
+        *(
+            "*/.kilocode*",
+            "*/.augment*",
+            "*/.trae/*",
+            "*/.rules",
+            "*/.agents/*",
+            "*/agent.md",
+            "*/qwen.md",
+            "*/warp.md",
+        ),
+        *("*/.gitpod.y*ml", "*/.replit", "*/.idx/*", "*/.python-version", "*/.nvmrc", "*/uv.toml", "*/pip.conf"),
+        *(".gitlab-ci.yaml", ".drone.star", "codemagic.yaml", "bitrise.yml", ".harness/*", ".azuredevops/*"),
+    ),
+    *(
+        "*/pyproject.toml",
+        "*/setup.py",
+        "*/setup.cfg",
+        "*/tox.ini",
+        "*/noxfile.py",
+        "*/conftest.py",
+        "*/pytest.ini",
+        "*/.pytest.ini",
+    ),
     *(
         "*/pytest.toml",
         "*/.pytest.toml",
@@ -164,6 +188,8 @@ class Deviation:
     reason: str
 
 
+_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Categories of Unicode: control, format, surrogate, private, unassigned, and separators of lines and paragraphs."""
 _TURNING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _PROSE: Final = (".md", ".rst", ".txt", ".po", ".html")
 _CODING: Final = re.compile(r"(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(?P<name>[-\w.]+)")
@@ -368,7 +394,7 @@ def path_problem(path: str, policy: Policy | None = None) -> str | None:
         return f"a path has 1 to {_MAX_PATH_BYTES} bytes"
     if path.startswith(("/", "~")) or "\\" in path or re.match(r"[A-Za-z]:", path):
         return "a path is relative to the project, with forward slashes"
-    if any(unicodedata.category(character).startswith("C") for character in path):
+    if any(unicodedata.category(character) in _INVISIBLE for character in path):
         return "a path has no control or invisible characters"
     if any(part in ("", ".", "..") or part != part.strip() or part.endswith(".") for part in parts):
         return "a path has no empty part, no `.` or `..`, and no part that ends with a dot or has a space at an end"
@@ -416,6 +442,18 @@ def matches(path: str, patterns: Collection[str]) -> bool:
     if any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in _NOT_PROTECTED):
         return False
     return any(fnmatchcase(spelling, pattern) for spelling in spellings for pattern in patterns)
+
+
+def differs_in_case(path: str, existing: Collection[str]) -> str | None:
+    """The file or folder that exists and would be the same one on a disk that ignores case, if there is one."""
+    known = {_folded(part): part for other in existing for part in _with_parents(other)}
+    clashes = ((part, known.get(_folded(part))) for part in _with_parents(path))
+    return next((other for part, other in clashes if other is not None and other != part), None)
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _is_listed(path: str, listed: tuple[str, ...] | None) -> bool:

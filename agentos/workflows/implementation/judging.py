@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
 from agentos.workflows.implementation.assertions import test_functions
-from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, FileCoverage, SuiteReport
+from agentos.workflows.implementation.suite_report import (
+    CaseResult,
+    CaseStatus,
+    FileCoverage,
+    SuiteReport,
+    without_parameters,
+)
 
 # Exit codes of shells and of pytest that mean: the tests were not run.
 _NOT_RUN_EXIT_CODES: Final = {126: "the command cannot be executed", 127: "the command was not found"}
@@ -83,10 +88,10 @@ def judge_red(report: SuiteReport, *, modules_under_test: Collection[str] = ()) 
 def _run_problem(report: SuiteReport) -> str | None:
     if report.timed_out:
         return f"the tests did not finish in {report.seconds:.0f} s"
-    if report.exit_code is None:
-        return f"the tests crashed: {_tail(report.output)}"
     if report.problem:
         return report.problem
+    if report.exit_code is None:
+        return f"the tests crashed: {_tail(report.output)}"
     if report.cases is None and report.exit_code in _NOT_RUN_EXIT_CODES:
         return f"{_NOT_RUN_EXIT_CODES[report.exit_code]}: {_tail(report.output)}"
     return None
@@ -264,12 +269,8 @@ def _silent_failure(report: SuiteReport) -> str | None:
 def _not_passed(expected: Collection[str], report: SuiteReport) -> tuple[str, ...]:
     """Failing ones are not repeated here. A parametrised test counts when it ran with any parameters."""
     ran = report.passed | report.failing
-    known = ran | {_without_parameters(case_id) for case_id in ran} | {case_id.partition("::")[0] for case_id in ran}
+    known = ran | {without_parameters(case_id) for case_id in ran} | {case_id.partition("::")[0] for case_id in ran}
     return tuple(sorted(case_id for case_id in set(expected) if case_id not in known))
-
-
-def _without_parameters(case_id: str) -> str:
-    return re.sub(r"\[.*\]$", "", case_id, flags=re.DOTALL)
 
 
 def _coverage_of_changed(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agentos.git.command import Git, GitError
-from agentos.settings import Settings
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.branch import AUTHOR
 from agentos.workflows.implementation.clean_checkout import CleanCheckout, clean_checkout
@@ -37,8 +35,7 @@ class Together:
 
 
 def try_together(
-    project_dir: Path,
-    settings: Settings,
+    context: Context,
     base: str,
     branches: Sequence[str],
     *,
@@ -49,10 +46,10 @@ def try_together(
     The first was proven by itself and is what others are compared with. Stops at the first branch that makes a test
     fail, and when the time for one suite is over.
     """
-    deadline = clock() + settings.implementation.test_timeout_seconds
+    deadline = clock() + context.settings.implementation.test_timeout_seconds
     found: dict[str, Together] = {}
-    with clean_checkout(project_dir, settings, base) as checkout:
-        trial = _Merging(Context(project_dir=project_dir, settings=settings), checkout)
+    with clean_checkout(context, base) as checkout:
+        trial = _Merging(context, checkout)
         failing: frozenset[str] | None = None
         for place, branch in enumerate(branches):
             if problem := trial.merge(branch):
@@ -62,19 +59,17 @@ def try_together(
             elif failing is None:
                 failing = trial.failing()
             elif broken := tuple(sorted(trial.failing() - failing)):
-                partner = _partner(project_dir, settings, base, branches[:place], branch, broken)
+                partner = _partner(context, base, branches[:place], branch, broken)
                 return {**found, branch: Together(branch, broken, partner)}
             else:
                 found[branch] = Together(branch)
     return found
 
 
-def _partner(
-    project_dir: Path, settings: Settings, base: str, earlier: Sequence[str], branch: str, broken: Sequence[str]
-) -> str:
+def _partner(context: Context, base: str, earlier: Sequence[str], branch: str, broken: Sequence[str]) -> str:
     for other in earlier if len(earlier) > 1 else ():
-        with clean_checkout(project_dir, settings, base) as checkout:
-            trial = _Merging(Context(project_dir=project_dir, settings=settings), checkout)
+        with clean_checkout(context, base) as checkout:
+            trial = _Merging(context, checkout)
             if not trial.merge(other) and not trial.merge(branch) and set(broken) & trial.failing():
                 return other
     return earlier[-1] if earlier else ""

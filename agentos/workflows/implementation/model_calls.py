@@ -15,6 +15,7 @@ from agentos.workflows.implementation.file_operations import (
     Mistake,
     Policy,
     deviations,
+    differs_in_case,
     parse_operations,
     stated_decisions,
 )
@@ -113,6 +114,12 @@ def _refuse(operations: Sequence[FileOperation], check: Check, worktree: Project
     mistakes += [
         Mistake(path, f"git ignores it ({pattern}), so it would not be on the branch: choose another place")
         for path, pattern in ignored.items()
+    ]
+    known = worktree.files()
+    mistakes += [
+        Mistake(operation.path, f"differs from {clash} in upper and lower case alone: choose another name")
+        for operation in operations
+        if (clash := differs_in_case(operation.path, known))
     ]
     if mistakes:
         raise FileOperationsError(mistakes)

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from agentos.workflows.implementation.assertions import UNREADABLE
+
+_READING: Final = re.compile(
+    r"open|read|source|inspect|linecache|exec|eval|import_|subprocess|getattr|pkgutil|__\w+__"
+)
 _SWAPPED: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
@@ -33,9 +39,28 @@ class Mutant:
 def mutants(path: str, source: str, lines: Collection[int], most: int) -> list[Mutant]:
     """At most `most` of them, no two in a line before every changed line of a function has one; strongest first."""
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+        return _found(path, ast.parse(source), source, lines, most)
+    except UNREADABLE:
         return []
+
+
+def may_read_source(text: str) -> bool:
+    """Whether code or a test has any means to look at source: hardly any that computes something does."""
+    return _READING.search(text) is not None
+
+
+def rewritten(source: str) -> str | None:
+    """The same code in other words: comments and spaces apart. None when this Python cannot read or write it.
+
+    Tests of what code does hold for it; tests of its text, and code that looks at its own, do not.
+    """
+    try:
+        return ast.unparse(ast.parse(source)) + "\n"
+    except UNREADABLE:
+        return None
+
+
+def _found(path: str, tree: ast.Module, source: str, lines: Collection[int], most: int) -> list[Mutant]:
     found: list[Mutant] = []
     ignored = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # Docstrings.
     places = [

@@ -12,7 +12,9 @@ from typing import Any
 
 from agentos.codebase.context import build_context
 from agentos.documents.approval import REHEARSER, Absent, Changed, Intact, document_hash, verify_approval
+from agentos.documents.findings import errors
 from agentos.documents.lld import parse_lld
+from agentos.documents.unapproved import bare
 from agentos.documents.verdict import (
     InvalidReview,
     Review,
@@ -28,6 +30,7 @@ from agentos.hints import Hint
 from agentos.llm import InvalidOutputError
 from agentos.workflows import model_options
 from agentos.workflows.context import Context
+from agentos.workflows.document_checks import check_document
 from agentos.workflows.implementation import ending, reports, rounds
 from agentos.workflows.implementation.assertions import without_assertion
 from agentos.workflows.implementation.branch import (
@@ -78,6 +81,7 @@ from agentos.workflows.implementation.suite_plan import (
     with_changes,
 )
 from agentos.workflows.implementation.suite_report import SuiteReport
+from agentos.workflows.implementation.tricks import find_tricks, in_words
 from agentos.workflows.prompts import as_data
 
 
@@ -116,7 +120,7 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
     base = choose_base(repository, settings, before, folder=folder, prefix=state["branch_prefix"])
     worktree, commit = start_branch(repository, settings, slug_of(state), base, folder=folder)
     ProjectWorktree(worktree, folder).clear()
-    with clean_checkout(context.project_dir, settings, commit) as checkout, checkout.fresh() as place:
+    with clean_checkout(context, commit) as checkout, checkout.fresh() as place:
         suite = ProjectTests(context, place).suite()
         if problem := ground_problem(suite, _surroundings(context, checkout.worktree)):
             raise BrokenGround(f"Nothing is asked of a model: {problem}.")
@@ -154,10 +158,16 @@ def _approval_words(state: ImplementationState, context: Context) -> str:
             problem = "carries no approval"
     if context.allows_unapproved:
         return f"NOT APPROVED, allowed by --allow-unapproved: it {problem}"
+    raise DesignRefused(f"{state['lld_path']} {problem}{_ways_out(state, context)}, or give --allow-unapproved.")
+
+
+def _ways_out(state: ImplementationState, context: Context) -> str:
     label, models = _label(state), _models_for_review(state, context)
-    raise DesignRefused(
-        f"{state['lld_path']} {problem}. Approve it as it stands (`{Hint.APPROVE.line(label=label)}`), have "
-        f"it reviewed (`{Hint.REVIEW_AGAIN.line(label=label, options=models)}`), or give --allow-unapproved."
+    if errors(check_document("lld", bare(state["lld_text"]), state["item_id"], context.project_dir)):
+        return f" and does not pass the check. See why (`{Hint.LOOK_AT_REVIEW.line(label=label)}`)"
+    return (
+        f". Approve it as it stands (`{Hint.APPROVE.line(label=label)}`), have it reviewed "
+        f"(`{Hint.REVIEW_AGAIN.line(label=label, options=models)}`)"
     )
 
 
@@ -270,7 +280,7 @@ def verify_red(state: ImplementationState, context: Context) -> ImplementationUp
     if idle := _without_assertion(worktree, state):
         words = f"{len(idle)} without an assertion ({idle[0]})"
         return {"red": Red(words=words, complaint=f"{words}: a test says what must hold.\n" + "\n".join(idle[:20]))}
-    with clean_checkout(context.project_dir, context.settings, state["head"]) as checkout, checkout.fresh() as place:
+    with clean_checkout(context, state["head"]) as checkout, checkout.fresh() as place:
         report = ProjectTests(context, place).new_tests(files, state["baseline"].suite)
     verdict = judge_red(report, modules_under_test=_modules(worktree, state))
     red = Red(
@@ -376,8 +386,12 @@ def _verdict(proof: Proof, claim: Claim, expected: Sequence[str]) -> GreenVerdic
         owed=proof.owed,
         excused=proof.excused,
     )
-    weakness = proof.mutation.weakness if proof.mutation else ""
-    return replace(verdict, problem=verdict.problem or proof.forgery, weakness=weakness)
+    return replace(
+        verdict,
+        problem=verdict.problem or proof.forgery,
+        weakness=proof.weakness,
+        unverified=(*verdict.unverified, *proof.unverified),
+    )
 
 
 def _green(verdict: GreenVerdict, proof: Proof, claim: Claim, refusals: Sequence[str]) -> Green:
@@ -416,13 +430,24 @@ def report(state: ImplementationState, context: Context) -> ImplementationUpdate
     folder = f"{context.settings.documents.reports_dir}/{state['item_id']}"
     documents: dict[str, str | None] = {
         f"{folder}/implementation-report.md": reports.implementation_report(
-            concluded, changed, restored=best, commits=chosen.commits
+            concluded, changed, restored=best, commits=chosen.commits, tricks=_tricks(worktree, state, changed)
         ),
         f"{folder}/test-report.md": reports.test_report(concluded, restored=best),
     }
     worktree.put_files(documents)
     head = worktree.commit(f"Reports for {_label(state)}")
     return {"head": head, "outcome": outcome, "reason": reason}
+
+
+def _tricks(worktree: ProjectWorktree, state: ImplementationState, changed: Sequence[str]) -> dict[str, str]:
+    """By file, what its new lines use that code under test has no use for."""
+    base = state["baseline"].commit
+    found = {
+        path: find_tricks(worktree.text(path), worktree.changed_lines(base, path), is_test=is_test_path(path))
+        for path in changed
+        if path.endswith(".py") and (worktree.path / path).is_file()
+    }
+    return {path: in_words(tricks) for path, tricks in found.items() if tricks}
 
 
 def finalize(state: ImplementationState, context: Context) -> ImplementationUpdate:

@@ -13,6 +13,7 @@ from typing import Any
 
 from agentos.documents.lld import Lld, parse_lld
 from agentos.llm import OfflineRequest, register_offline
+from agentos.text.words import counted
 from agentos.workflows.implementation.judging import module_name
 from agentos.workflows.implementation.project_tests import is_test_path
 
@@ -25,7 +26,7 @@ def register() -> None:
 
 def _review_plan(request: OfflineRequest) -> Mapping[str, Any]:
     count = len(request.data["plan"])
-    return {"verdict": "approve", "summary": f"{count} scenarios to check", "findings": [], "answers": []}
+    return {"verdict": "approve", "summary": f"{counted(count, 'scenario')} to check", "findings": [], "answers": []}
 
 
 def _tests(request: OfflineRequest) -> str:

@@ -246,7 +246,8 @@ def why_implemented(design: Item, project_dir: Path, settings: Settings) -> Reas
 
 
 def _why_unapproved(design: Item, settings: Settings) -> Reason | None:
-    answer = f"approve it with: {Hint.APPROVE.line(label=f'LLD-{design.id}')}"
+    # Whether it can be approved as it stands is for the check to say, which `review` runs.
+    answer = f"decide with: {Hint.LOOK_AT_REVIEW.line(label=f'LLD-{design.id}')}"
     match verify_approval(design.input["lld_text"]):
         case Absent():
             return Reason(ReasonKind.NOT_APPROVED, further=answer)

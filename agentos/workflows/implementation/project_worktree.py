@@ -66,6 +66,10 @@ class ProjectWorktree:
     def submodules(self) -> tuple[str, ...]:
         return self._inside(submodule_paths(self.worktree))
 
+    def files(self) -> tuple[str, ...]:
+        """The project's files that git knows."""
+        return self._inside(self.worktree.git().run("ls-files", "-z").stdout.split("\0"))
+
     def python_files(self) -> tuple[str, ...]:
         """The project's Python files that git knows."""
         return self._inside(self.worktree.git().run("ls-files", "-z", "--", "*.py").stdout.split("\0"))

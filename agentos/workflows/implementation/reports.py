@@ -15,13 +15,22 @@ from agentos.workflows.implementation.suite_report import CaseStatus, SuiteRepor
 
 
 def implementation_report(
-    state: ImplementationState, changed: Sequence[str], *, restored: int | None, commits: str
+    state: ImplementationState,
+    changed: Sequence[str],
+    *,
+    restored: int | None,
+    commits: str,
+    tricks: Mapping[str, str] | None = None,
 ) -> str:
     """What was done against what the design says: files, rounds, decisions, deviations, models, cost."""
-    lld = parse_lld(state["lld_text"])
+    lld, first = parse_lld(state["lld_text"]), _look_first(state, changed, tricks or {})
     sections = [
         f"# Implementation of LLD-{state['item_id']}: {_line(state['title'])}",
-        *([f"## Look at this first\n\n{_bullets(first)}"] if (first := _look_first(state, changed)) else []),
+        *(
+            [f"## Look at this first\n\n{_bullets(first)}"]
+            if (first := _look_first(state, changed, tricks or {}))
+            else []
+        ),
         _facts(state),
         "## Files against the design\n\n" + _table(("File", "Design", "Branch"), _file_rows(lld, changed)),
         "## Rounds\n\n" + (_table(("Round", "Result", "Coverage"), _round_rows(state)) or "No code was written.\n"),
@@ -30,27 +39,33 @@ def implementation_report(
         sections.append(f"The branch holds round {restored + 1}, the best one; later rounds are in its history.\n")
     sections += [
         "## Decisions\n\n" + _bullets(_decisions(state, restored, commits)),
-        "## Deviations\n\n" + _bullets([f"`{one.path}`: {_line(one.reason)}" for one in state["deviations"]]),
+        "## Deviations\n\n" + _bullets([f"{_code(one.path)}: {_line(one.reason)}" for one in state["deviations"]]),
         "## Refused answers\n\n" + _bullets([_line(text) for text in state["refusals"]]),
         "## Test plan review\n\n" + _bullets(_review_lines(state)),
     ]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
-def _look_first(state: ImplementationState, changed: Sequence[str]) -> list[str]:
+def _look_first(state: ImplementationState, changed: Sequence[str], tricks: Mapping[str, str]) -> list[str]:
     """What a person should see before anything else."""
     lines = [
-        f"`{path}` is changed, which is protected; the design lists it" for path in changed if is_protected(path)
+        f"{_code(path)} is changed, which is protected; the design lists it" for path in changed if is_protected(path)
     ]
-    green = state["green"]
+    lines += [
+        f"{_code(path)} uses {_line(words)}: with that, code can tell that it is tested or change how it is judged"
+        for path, words in sorted(tricks.items())
+    ]
+    green, early = state["green"], state["red"].passing_already
     if green is not None and green.former is not None and green.former.failing:
-        names = ", ".join(f"`{_line(name)}`" for name in sorted(green.former.failing)[:5])
+        names = ", ".join(map(_code, sorted(green.former.failing)[:5]))
         lines.append(
             f"Existing tests were changed and fail as they were before; the design lists their files: {names}"
         )
+    if early:
+        lines.append(f"{len(early)} new tests passed before there was code: they prove nothing ({_code(early[0])})")
     if green is not None:
         lines += [
-            f"`{path}` keeps {count} lines from being measured" for path, count in sorted(green.excluded.items())
+            f"{_code(path)} keeps {count} lines from being measured" for path, count in sorted(green.excluded.items())
         ]
     return lines
 
@@ -77,14 +92,14 @@ def _file_rows(lld: Lld, changed: Sequence[str]) -> list[tuple[str, str, str]]:
                 listed[path.removeprefix("./")] = change
     rows = [
         (
-            f"`{path}`",
+            _code(path),
             str(change.change),
             "changed" if any(_covers(path, one) for one in changed) else "**not changed**",
         )
         for path, change in listed.items()
     ]
     unlisted = [path for path in changed if not any(_covers(entry, path) for entry in listed)]
-    return rows + [(f"`{path}`", "**not listed**", "changed") for path in unlisted]
+    return rows + [(_code(path), "**not listed**", "changed") for path in unlisted]
 
 
 def _covers(listed: str, path: str) -> bool:
@@ -183,7 +198,7 @@ def _red_lines(state: ImplementationState) -> list[str]:
     ]
     if red.run:
         lines.append(f"New tests: {_run_words(red.run)}; {_line(red.words)}")
-    return lines + [f"Passes already, so it proves nothing new: `{case}`" for case in red.passing_already]
+    return lines + [f"Passes already, so it proves nothing new: {_code(case)}" for case in red.passing_already]
 
 
 def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
@@ -196,7 +211,8 @@ def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
         lines.append(f"The project's own suite: {_run_words(green.suite)}")
     lines.append(f"Coverage of changed lines and branches: {_percent(green.coverage_percent)}, target {target} %")
     lines += [
-        f"`{path}`: {green.by_change.get(path, percent):g} % where it is changed, {percent:g} % of the whole file"
+        f"{_code(path)}: {green.by_change.get(path, percent):g} % where it is changed, "
+        f"{percent:g} % of the whole file"
         for path, percent in sorted(green.by_file.items())
     ]
     if green.former:
@@ -205,14 +221,14 @@ def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
         noticed = f"{green.mutants_noticed} of {len(green.mutants)} mistakes made on purpose were noticed"
         lines.append(f"{noticed}: {_line('; '.join(green.mutants))}")
     lines += [
-        f"`{path}` keeps {count} lines from being measured: see whether it should (`pragma: no cover`)"
+        f"{_code(path)} keeps {count} lines from being measured: see whether it should (`pragma: no cover`)"
         for path, count in sorted(green.excluded.items())
     ]
     return lines + [f"Not verified: {check}" for check in green.unverified]
 
 
 def _case_lines(state: ImplementationState) -> list[str]:
-    return [f"`{case}`: {status.value}" for case, status in _results(state)]
+    return [f"{_code(case)}: {status.value}" for case, status in _results(state)]
 
 
 def _run_words(run: SuiteReport) -> str:
@@ -222,7 +238,7 @@ def _run_words(run: SuiteReport) -> str:
         ended = f"exit code {run.exit_code}"
     else:
         ended = run.in_words() or "no test"
-    return f"{ended} (`{_line(run.command)}`)"
+    return f"{ended} ({_code(run.command)})"
 
 
 def _percent(value: float | None) -> str:
@@ -241,5 +257,11 @@ def _bullets(lines: Sequence[str]) -> str:
 
 
 def _line(text: str) -> str:
-    """Text that came from elsewhere, on one line and unable to start a comment or a table cell."""
-    return " ".join(text.split()).replace("|", "/").replace("<", "‹").replace(">", "›")
+    """Text that came from elsewhere, on one line: it starts no comment, table cell, link, image or code."""
+    plain = " ".join(text.split()).replace("|", "/").replace("<", "‹").replace(">", "›").replace("`", "ˋ")
+    return plain.replace("![", "! [").replace("](", "] (")
+
+
+def _code(text: str) -> str:
+    """A path or a name that came from elsewhere."""
+    return f"`{_line(text)}`"

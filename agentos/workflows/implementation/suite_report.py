@@ -161,7 +161,8 @@ class SuiteReport:
     @property
     def was_killed(self) -> bool:
         """Ended by a signal that code under test has no reason to send: the kernel's, or somebody's."""
-        return self.exit_code is None and not self.timed_out and self.signal_number in (SIGKILL, SIGTERM)
+        is_unexplained = self.exit_code is None and not self.timed_out and not self.problem
+        return is_unexplained and self.signal_number in (SIGKILL, SIGTERM)
 
     def in_words(self) -> str:
         """How many tests ended how, as pytest counts them."""
@@ -203,6 +204,12 @@ def worst_of_each(cases: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
         if known is None or (not known.is_failing and _severity(case) > _severity(known)):
             worst[case.id] = case
     return tuple(worst.values())
+
+
+def without_parameters(case_id: str) -> str:
+    """The id of a test without the parameters of one of its runs. A folder or file may have brackets in its name."""
+    path, separator, names = case_id.partition("::")
+    return path + separator + names.partition("[")[0]
 
 
 def _severity(case: CaseResult) -> int:

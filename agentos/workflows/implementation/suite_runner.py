@@ -8,17 +8,19 @@ import glob
 import itertools
 import json
 import os
+import secrets
 import shlex
 import shutil
 import signal
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from agentos.errors import UsageError
+from agentos.keys.redaction import map_texts
 from agentos.sandbox.sandbox import Sandbox, SandboxResult
 from agentos.workflows.implementation.coverage_report import CoverageReportError, parse_coverage
 from agentos.workflows.implementation.scratch import scratch_folder
@@ -33,7 +35,6 @@ from agentos.workflows.implementation.suite_report import (
 from agentos.workflows.implementation.untrusted_xml import MAX_XML_BYTES
 from agentos.workflows.implementation.watched_run import watched_report
 
-_WATCHER_MARK: Final = '{"agentos": '
 _WATCHER_SECONDS: Final = 60.0
 """What the watcher may need beside the time of the tests: it ends them itself."""
 _MAX_ANSWER_BYTES: Final = 128 * 1024 * 1024
@@ -96,11 +97,14 @@ class Pytest:
         )
 
     def _run_once(self, tests: Sequence[str], measure: Sequence[str], timeout_seconds: float) -> SuiteReport:
-        place = replace(self.sandbox, readable=(*self.sandbox.readable, self.python.parent.parent))
+        # Masked once it is parsed: what looks like a key may reach over the end of a text.
+        place = replace(self.sandbox, readable=(*self.sandbox.readable, self.python.parent.parent), mask=str)
         measured = [path for path in measure if path.endswith(".py")]
+        word = secrets.token_hex(16)
         with scratch_folder("agentos-tests-") as scratch:
             request_path = scratch / "request.json"
-            request_path.write_text(json.dumps(self._request(scratch, tests, measured, timeout_seconds)))
+            request = self._request(scratch, tests, measured, timeout_seconds)
+            request_path.write_text(json.dumps({**request, "word": word}))
             result = place.run(
                 [str(self.python), "-I", "-B", "-c", _program("watcher"), str(request_path)],
                 timeout_seconds=timeout_seconds + _WATCHER_SECONDS,
@@ -108,7 +112,7 @@ class Pytest:
                 scratch_dir=scratch,
                 output_limit_bytes=_MAX_ANSWER_BYTES,
             )
-        answer = self._answer(result)
+        answer = self._answer(result, word)
         command = shlex.join(["python", "-m", "pytest", *tests])
         found = _coverage_files(answer.get("coverage"), place.worktree_path)
         can_measure = bool(measure) and answer.get("coverage") is not None
@@ -133,14 +137,28 @@ class Pytest:
             "measured": [glob.escape(str(root / path)) for path in measured],
         }
 
-    def _answer(self, result: SandboxResult) -> Mapping[str, Any]:
-        """What the watcher said last; empty when it was ended. Raises UsageError when it never spoke."""
-        spoken = [line for line in result.output.splitlines() if line.startswith(_WATCHER_MARK)]
+    def _answer(self, result: SandboxResult, word: str) -> Mapping[str, Any]:
+        """What the watcher said last; empty when it was ended. Raises UsageError when it never spoke.
+
+        Only lines that begin with the word it was given are its own.
+        """
+        spoken = list(_spoken(result.output, word))
         if not spoken and not result.timed_out:
-            raise UsageError(f"{self.python} does not run: {result.output.strip()[-200:]}")
-        if spoken and "pytest" not in json.loads(spoken[0])["available"]:
+            said = self.sandbox.mask(result.output.strip()[-200:])
+            raise UsageError(f"{self.python} does not run: {said}")
+        if spoken and "pytest" not in spoken[0]["available"]:
             raise UsageError(f"{self.python} has no pytest: install it there or set [implementation] test")
-        return json.loads(spoken[1]) if len(spoken) > 1 else {}
+        masked: Mapping[str, Any] = map_texts(spoken[1], self.sandbox.mask) if len(spoken) > 1 else {}
+        return masked
+
+
+def _spoken(output: str, word: str) -> Iterator[dict[str, Any]]:
+    mark = f"{word} "
+    for line in output.split("\n"):
+        # Somebody may have written into the middle of a line: then it is not the watcher's any more.
+        with contextlib.suppress(ValueError):
+            if line.startswith(mark):
+                yield json.loads(line.removeprefix(mark))
 
 
 def _program(name: str) -> str:

@@ -20,5 +20,6 @@ def try_suite(project_dir: Path, settings: Settings, *, runs: bool = True) -> Su
     commit = open_repository(project_dir, settings).git.resolve(settings.implementation.base)
     if not runs or commit is None:
         return None
-    with clean_checkout(project_dir, settings, commit) as checkout, checkout.fresh() as place:
-        return ProjectTests(Context(project_dir=project_dir, settings=settings), place).suite()
+    context = Context(project_dir=project_dir, settings=settings)
+    with clean_checkout(context, commit) as checkout, checkout.fresh() as place:
+        return ProjectTests(context, place).suite()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from agentos.sandbox.sandbox import SandboxResult
 from agentos.workflows.implementation.suite_report import (
@@ -16,6 +16,8 @@ from agentos.workflows.implementation.suite_report import (
     worst_of_each,
 )
 
+_FORGED: Final = "the report holds what our reporter does not say: code under test has written to it"
+
 
 def watched_report(
     command: str,
@@ -24,10 +26,15 @@ def watched_report(
     coverage: Mapping[str, FileCoverage] | None,
 ) -> SuiteReport:
     """The report of a run. Without the watcher's answer there is no case in it, and that is a problem."""
-    records = [record for record in answer.get("records", ()) if isinstance(record, dict)]
-    collected = [str(name) for record in records for name in record.get("collected", ())]
+    said = answer.get("records", ())
+    records = [record for record in said if _is_record(record)]
+    collected = [_shown(name) for record in records for name in record.get("collected", ())]
     cases = worst_of_each(_cases(records))
     exit_code = answer.get("exit_code")
+    problem = _FORGED if len(records) < len(said) else _problem(records, collected, cases, exit_code)
+    if result.ended_by:
+        # Not for anybody else to explain: the tests, or the code, wanted more than they may have.
+        problem = result.note
     timed_out = result.timed_out or bool(answer.get("timed_out"))
     return SuiteReport(
         command=command,
@@ -39,12 +46,27 @@ def watched_report(
         isolation=result.isolation,
         cases=cases,
         coverage=coverage,
-        problem=_problem(records, collected, cases, exit_code) if not timed_out else "",
+        problem=problem if not timed_out else "",
     )
 
 
+def _is_record(record: Any) -> bool:
+    """Whether our reporter could have sent it: what runs in its process may have sent anything."""
+    match record:
+        case {"collected": [*names]}:
+            return all(isinstance(name, str) for name in names)
+        case {"running": str()} | {"id": str(), "phase": str(), "outcome": str(), "text": str()}:
+            return True
+    return False
+
+
+def _shown(case_id: str) -> str:
+    """An id on one line: a test may have any name that its file gave it while it was loaded."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in case_id)
+
+
 def _running(records: Sequence[Mapping[str, Any]]) -> str:
-    started = [str(record["running"]) for record in records if "running" in record]
+    started = [_shown(record["running"]) for record in records if "running" in record]
     return f"\nIts time was over in {started[-1]}\n" if started else ""
 
 
@@ -71,12 +93,12 @@ def _cases(records: Iterable[Mapping[str, Any]]) -> list[CaseResult]:
     for record in records:
         if "phase" not in record:
             continue
-        case_id, phase, outcome = str(record["id"]), record["phase"], record["outcome"]
+        case_id, phase, outcome = _shown(record["id"]), record["phase"], record["outcome"]
         file = case_id.partition("::")[0]
         is_expected = bool(record.get("expected"))
         if outcome == "failed":
             status = CaseStatus.FAILED if phase == "call" else CaseStatus.ERROR
-            case = failed_case(case_id, status, str(record.get("text", "")), file=file)
+            case = failed_case(case_id, status, record["text"], file=file)
             cases.append(replace(case, is_collection_error=phase == "collect"))
         elif outcome == "skipped":
             cases.append(CaseResult(case_id, CaseStatus.XFAILED if is_expected else CaseStatus.SKIPPED, file))

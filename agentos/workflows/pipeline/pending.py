@@ -12,6 +12,7 @@ from agentos.engine.plan import Item
 from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import natural_key
+from agentos.workflows import model_options
 from agentos.workflows.drafting.pending import find_llds
 from agentos.workflows.implementation.pending import (
     open_work,
@@ -38,7 +39,8 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     begun = set() if wanted.is_fresh else {i.id for i in issues.items if _is_begun(project_dir, i.id)}
     items = [from_issue(item, prefix) for item in issues.items if item.id not in begun]
     reasons = dict(issues.reasons)
-    skipped = [(item_id, _continued_elsewhere(item_id)) for item_id in sorted(begun, key=natural_key)]
+    models = model_options.of_run(project_dir, settings.models) if begun else ""
+    skipped = [(item_id, _continued_elsewhere(item_id, models)) for item_id in sorted(begun, key=natural_key)]
     for item_id, reason in issues.skipped:
         design = designs.get(item_id) if reason.kind in _HAS_DESIGN else None
         done = _why_done(design, project_dir, settings) if design else reason
@@ -46,7 +48,8 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
             skipped.append((item_id, done or reason))
             continue
         items.append(from_design(design))
-        reasons[item_id] = Reason(ReasonKind.DESIGNED)
+        is_approved = reason.kind is ReasonKind.APPROVED
+        reasons[item_id] = Reason(ReasonKind.DESIGNED if is_approved else ReasonKind.DESIGNED_IN_REHEARSAL)
     in_order = sorted(items, key=lambda item: natural_key(item.id))
     found = Pending(tuple(in_order), reasons, tuple(skipped), issues.warnings)
     return without_unmet(found, open_work(project_dir, settings), named=named)
@@ -57,8 +60,8 @@ def _is_begun(project_dir: Path, item_id: str) -> bool:
     return store.exists(ItemRef("lld", item_id)) and not store.exists(ItemRef("pipeline", item_id))
 
 
-def _continued_elsewhere(item_id: str) -> Reason:
-    continues = Hint.CONTINUE.line(workflow="lld", item=item_id)
+def _continued_elsewhere(item_id: str, models: str) -> Reason:
+    continues = Hint.CONTINUE.line(workflow="lld", item=item_id, options=models)
     return Reason(ReasonKind.DESIGN_UNFINISHED, further=f"continue it first: {continues}")
 
 

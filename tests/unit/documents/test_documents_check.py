@@ -293,7 +293,13 @@ def test_blanks_of_a_review_log_are_warnings_and_quotes_in_it_are_free() -> None
 
 @pytest.mark.parametrize(
     ("status", "found"),
-    [("Draft", False), ("APPROVED ✅", False), ("Needs Revision (round 2)", False), ("Banana", True)],
+    [
+        ("Draft", False),
+        ("APPROVED ✅", False),
+        ("Needs Revision (round 2)", False),
+        ("Rehearsed", False),
+        ("Banana", True),
+    ],
 )
 def test_the_status_is_one_of_the_known(status: str, found: bool) -> None:
     assert any(one.rule == "LLD018" for one in check(edited("**Status:** Draft", f"**Status:** {status}"))) is found

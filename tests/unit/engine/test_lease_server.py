@@ -20,6 +20,7 @@ from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.refusals import Patience
 from agentos.providers.evidence import Evidence, QuotaSpent, Rejected, Succeeded, Usage
+from agentos.run_gateway import RunGateway
 
 
 class Run:
@@ -42,7 +43,8 @@ class Run:
             patience=None if max_wait is None else Patience(max_wait, f"--max-wait {max_wait:g} s"),
             key_file=KeyFile(key_file, load=self._load),
         )
-        self.server = LeaseServer(broker, self, loop, self.said.append, parallel=3)
+        gateway = RunGateway(loop, served=(), environment={}, passed=(), process_environment={})
+        self.server = LeaseServer(broker, self, loop, self.said.append, parallel=3, gateway=gateway)
 
     def _load(self) -> CredentialSet:
         if isinstance(self.loadable, UsageError):
@@ -105,6 +107,8 @@ def test_an_item_gets_its_key_and_its_consumption_is_summed(tmp_path: Path, loop
     run.server.close()
 
     assert [item for item, _ in run.sent] == ["x", "x"]
+    assert not any("secret" in lease.secret for lease in run.grants())
+    assert all(lease.secret and lease.through for lease in run.grants())
     assert (consumed.input_tokens, consumed.output_tokens, consumed.cost_usd) == (20, 10, 0.5)
     assert run.server.worker_gone("x").input_tokens == 0
 

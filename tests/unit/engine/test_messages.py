@@ -102,6 +102,9 @@ def _example_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
         list[str]: st.lists(st.text(), max_size=3),
         tuple[str, ...]: st.lists(st.text(), max_size=3).map(tuple),
         tuple[LearnedLimit, ...]: st.lists(_record_of(LearnedLimit), max_size=2).map(tuple),
+        tuple[tuple[int, str, int, tuple[str, ...]], ...]: st.lists(
+            st.tuples(st.integers(), st.text(), st.integers(), st.lists(st.text(), max_size=2).map(tuple)), max_size=2
+        ).map(tuple),
         list[tuple[str, float]]: st.lists(st.tuples(st.text(), st.floats(allow_nan=False)), max_size=3),
     }[hint]
 

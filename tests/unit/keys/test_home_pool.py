@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from agentos.keys.home_messages import GiveBack, Given, HeldKey, Hello, LaneNews, SharedKey, Want
 from agentos.keys.home_pool import SETTLE_SECONDS, HomePool
+from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Evidence, RateLimited, Succeeded
 
 
@@ -136,6 +138,17 @@ def test_what_a_client_held_serves_the_others_when_it_is_gone() -> None:
     assert deliver(pool, first, second) == 0
     pool.leave("a")
     assert deliver(pool, second) == 1
+
+
+def test_no_lease_is_lost_when_the_disk_is_full() -> None:
+    clock = Clock()
+    pool = HomePool(clock=clock, rng=random.Random(1), sends=SendLog(Path("/dev/full")))
+    one = Client("one", (key("a"), key("b"), key("c")))
+    one.join(pool)
+    for _ in range(3):
+        one.want(pool)
+
+    assert deliver(pool, one) == 3
 
 
 def test_a_limit_that_one_client_meets_holds_for_the_others() -> None:

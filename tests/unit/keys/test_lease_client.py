@@ -115,10 +115,3 @@ def test_a_key_that_comes_too_late_goes_straight_back() -> None:
     returned = coordinator.hear()
 
     assert returned == LeaseReturn(fence=7, evidence=Abandoned())
-
-
-def test_every_key_that_was_ever_held_is_masked() -> None:
-    coordinator = Coordinator()
-    coordinator.grant(1)
-
-    assert coordinator.client.redactor.redact(f"key={SECRET}".encode()) == b"key=" + b"*" * len(SECRET)

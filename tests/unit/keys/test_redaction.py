@@ -9,6 +9,7 @@ import json
 import random
 import string
 import urllib.parse
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from agentos.keys.redaction import (
     MOST_SHOWN,
+    MarkRedactor,
     Redactor,
     StreamRedactor,
     forms_of,
@@ -431,3 +433,59 @@ def test_shapes_keep_what_is_no_key_and_what_stands_around_one() -> None:
     assert token not in redact_shapes(f"Authorization: Bearer {token}")
     record = json.dumps({"text": f'-----BEGIN PRIVATE KEY-----\n{_BODY}"', "more": f'aws secret: "{secret}"'})
     assert _BODY not in json.dumps(json.loads(redact_shapes(record)))
+
+
+class TestMarks:
+    """What a process is given that has to hide secrets and must not know them."""
+
+    @few
+    @given(texts_with_secrets())
+    @example(([KEY, OTHER_KEY, AWKWARD], f"{KEY}{OTHER_KEY} {AWKWARD}\n{KEY[:9]}\n{KEY[9:]}".encode()))
+    def test_the_same_is_masked_as_with_the_secrets_themselves(self, case):
+        secrets, data = case
+
+        assert MarkRedactor(Redactor(secrets).marks()).redact(data) == masked_by_hand(secrets, data)
+
+    @few
+    @given(texts_with_secrets())
+    def test_text_is_masked_like_bytes(self, case):
+        secrets, data = case
+        text = data.decode(errors="replace")
+
+        assert MarkRedactor(Redactor(secrets).marks()).redact_text(text) == Redactor(secrets).redact_text(text)
+
+    def test_nothing_of_a_secret_is_in_them(self):
+        told = repr(Redactor([KEY, OTHER_KEY, "correct horse battery"]).marks())
+
+        for secret in (KEY, OTHER_KEY, "correct horse battery"):
+            parts = [secret[place : place + 5] for place in range(len(secret) - 4)]
+            assert not [part for part in parts if part in told or part.encode().hex() in told]
+
+    def test_they_follow_the_secrets_that_are_added(self):
+        redactor = Redactor([KEY])
+        before = redactor.marks()
+        redactor.add([OTHER_KEY])
+
+        assert redactor.marks() is redactor.marks()
+        assert MarkRedactor(before).redact_text(OTHER_KEY) == OTHER_KEY
+        assert MarkRedactor(redactor.marks()).redact_text(KEY + OTHER_KEY) == stars(KEY + OTHER_KEY)
+
+    def test_without_secrets_nothing_changes(self):
+        assert MarkRedactor(Redactor().marks()).redact_text(KEY) == KEY
+        assert MarkRedactor().redact(KEY.encode()) == KEY.encode()
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+def test_a_key_in_base64_is_masked_by_its_shape_wherever_it_stands(encode: Callable[[bytes], bytes]) -> None:
+    for before in ("", "=", "x=", "a longer text that takes more than one line: "):
+        encoded = encode(f"{before}sk-ant-api03-{'a1B2' * 12}".encode()).decode()
+        masked = redact_shapes(f"said:\n{encoded}\nnext: {'a1B2' * 20}")
+        assert not [line for line in encoded.split() if line in masked]
+        # The word that follows may go with it, what is no key stays.
+        assert masked.endswith(f": {'a1B2' * 20}")
+
+
+def test_a_key_that_a_narrow_terminal_broke_is_masked_by_its_shape() -> None:
+    key = f"sk-ant-api03-{'a1B2' * 12}"
+    masked = redact_shapes(f"it is {key[:9]}\r\n{key[9:40]}\r\n{key[40:]} now\r\n")
+    assert masked == f"it is {'*' * 9}\r\n{'*' * 31}\r\n{'*' * (len(key) - 40)} now\r\n"

@@ -67,6 +67,7 @@ def test_the_document_has_everything_a_reader_needs(tmp_path: Path) -> None:
         "project_dir": "/home/user/shop",
         "label_prefix": "LLD-",
         "resume_command": "lld-workflow --all",
+        "folder": "",
         "start_over_command": "",
         "models": [],
         "started": "2026-10-05T12:00:00.000Z",

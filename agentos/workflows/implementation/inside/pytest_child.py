@@ -62,6 +62,7 @@ class Reporter:
     def __init__(self, send: Callable[[dict[str, Any]], None], folders: list[str]) -> None:
         self._send = send
         self._folders = folders
+        self._parts: dict[str, int] = {}
 
     def pytest_load_initial_conftests(self) -> None:
         put_before_packages(self._folders)
@@ -77,12 +78,19 @@ class Reporter:
         self._send({"running": nodeid})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self._report(report, report.when)
+        describe = getattr(report, "sub_test_description", None)
+        if describe is None:
+            self._report(report, report.when)
+        elif report.outcome != "passed":
+            # Part of a test: pytest counts those that fail or are skipped, each for itself.
+            name = f"{report.nodeid} {describe()}"
+            self._parts[name] = self._parts.get(name, 0) + 1
+            self._report(report, report.when, f"{name} #{self._parts[name]}")
 
-    def _report(self, report: Any, phase: str) -> None:
+    def _report(self, report: Any, phase: str, name: str = "") -> None:
         text = "" if report.outcome == "passed" else str(getattr(report, "longreprtext", "") or report.longrepr)
         is_expected = hasattr(report, "wasxfail")
-        record = {"id": report.nodeid, "phase": phase, "outcome": report.outcome, "expected": is_expected}
+        record = {"id": name or report.nodeid, "phase": phase, "outcome": report.outcome, "expected": is_expected}
         self._send({**record, "text": text[-MOST_CHARACTERS:]})
 
 
@@ -124,7 +132,8 @@ def main() -> None:
         coverage.stop()
         coverage.save()
     sys.stdout.flush()
-    sys.exit(code)
+    # What code under test wants to do at the end comes after the results, and could change them.
+    os._exit(code)
 
 
 if __name__ == "__main__":

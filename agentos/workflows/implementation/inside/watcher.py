@@ -1,7 +1,8 @@
 """Starts pytest in a child and tells on standard output how it went.
 
 No code under test runs in this process. The child has neither its standard output nor, once this process is closed
-to others, a way to reach it: what the child says comes over a pipe, and how it ended from the kernel.
+to others, a way to reach it: what the child says comes over a pipe, and how it ended from the kernel. Whoever finds
+another way to our output lacks the word that each line of ours begins with: it was in the request, which is gone.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from typing import Any
 MOST_RECORDS_BYTES = 64 * 1024 * 1024
 MOST_OUTPUT_BYTES = 200_000
 PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+KILL_SECONDS = 10.0
 MODULES = ("pytest", "coverage")
 
 
-def say(record: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(record) + "\n")
+def say(word: str, record: dict[str, Any]) -> None:
+    # A line of its own, whatever was written there before.
+    sys.stdout.write(f"\n{word} {json.dumps(record)}\n")
     sys.stdout.flush()
 
 
@@ -35,6 +39,33 @@ def close_to_others() -> None:
     """Keep processes of the same user from opening this one's descriptors or memory."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whoever outlives its own parent."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_all(child: subprocess.Popen[bytes]) -> int:
+    """End the child and all that it started, so that nobody changes what it left; how the child ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    code = child.wait()
+    deadline = time.monotonic() + KILL_SECONDS
+    while (pids := children()) and time.monotonic() < deadline:
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+    return code
+
+
+def children() -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 class Stream:
@@ -132,6 +163,7 @@ def start(request: dict[str, Any], token: str) -> tuple[subprocess.Popen[bytes],
         start_new_session=True,
     )
     close_to_others()
+    adopt_orphans()
     os.close(writing)
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):
@@ -142,9 +174,13 @@ def start(request: dict[str, Any], token: str) -> tuple[subprocess.Popen[bytes],
 
 
 def main() -> None:
-    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    path = Path(sys.argv[1])
+    request = json.loads(path.read_text(encoding="utf-8"))
+    # It would tell code under test which of its runs this is.
+    path.unlink()
+    word = request.pop("word")
     available = [name for name in MODULES if importlib.util.find_spec(name) is not None]
-    say({"agentos": "started", "available": available})
+    say(word, {"available": available})
     if "pytest" not in available:
         return
     if "coverage" not in available:
@@ -154,19 +190,17 @@ def main() -> None:
     assert child.stdout is not None
     said, output = Stream(reading, MOST_RECORDS_BYTES), Stream(child.stdout.fileno(), MOST_OUTPUT_BYTES)
     in_time = follow(child, [said, output], time.monotonic() + request["seconds"])
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    code = child.wait()
+    code = end_all(child)
     say(
+        word,
         {
-            "agentos": "ended",
             "exit_code": code if in_time and code >= 0 else None,
             "signal": -code if in_time and code < 0 else None,
             "timed_out": not in_time,
             "output": output.text(),
             "records": records(said.text(), token),
             "coverage": measured(request),
-        }
+        },
     )
 
 

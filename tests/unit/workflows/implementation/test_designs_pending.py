@@ -19,7 +19,7 @@ from agentos.workflows.implementation.records import Implemented, as_text, attem
 from agentos.workflows.implementation.retiring import retire_merged
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
-ANSWER = "approve it with: agentos review LLD-{} --approve"
+ANSWER = "decide with: agentos review LLD-{}"
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
         state(green=unverified, baseline=replace(BASELINE, suite=run(timed_out=True))), restored=None
     )
 
-    assert "- Isolation of this and every other run: bwrap: code sees the project" in text
+    assert "- Isolation of this and every other run: bwrap: code sees only the project" in text
     assert "The project's own suite: did not end in time (`python -m pytest`)" in text
     assert "Passes already, so it proves nothing new: `a::b`" in text
     assert "Coverage of changed lines and branches: not measured, target 85 %" in text

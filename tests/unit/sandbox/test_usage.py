@@ -1,0 +1,35 @@
+"""What open files take up that have no name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from agentos.sandbox.usage import nameless_bytes
+
+_MB = 1024 * 1024
+
+
+def test_files_without_a_name_are_counted_once_in_memory_and_on_disk(tmp_path: Path) -> None:
+    before = sum(nameless_bytes([os.getpid()]))
+    memory_before = nameless_bytes([os.getpid()])[0]
+    gone, named = tmp_path / "gone", tmp_path / "named"
+    memory = os.memfd_create("x")
+    try:
+        os.write(memory, b"x" * _MB)
+        with gone.open("wb", buffering=0) as first, named.open("wb", buffering=0) as second:
+            gone.unlink()
+            for file in (first, second):
+                file.write(b"x" * _MB)
+                os.fsync(file.fileno())
+            again = os.dup(first.fileno())
+            found = nameless_bytes([os.getpid(), os.getpid()])
+            os.close(again)
+    finally:
+        os.close(memory)
+    assert found[0] - memory_before >= _MB
+    assert 2 * _MB <= sum(found) - before < 3 * _MB
+
+
+def test_a_process_that_is_gone_has_none() -> None:
+    assert nameless_bytes([2**22 + 1]) == (0, 0)
