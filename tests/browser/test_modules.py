@@ -58,3 +58,9 @@ def test_a_diff_numbers_both_sides_and_marks_what_changed_in_a_line(shown: Windo
 def test_time_waited_is_not_counted_as_work(shown: Window) -> None:
     blocks = "[{kind: 'node', start: 0, end: 10}, {kind: 'busy', start: 2, end: 5}, {kind: 'call', start: 5, end: 9}]"
     assert evaluated(shown, "timeline", f"[...m.timeByKind({blocks}, 10)]") == [["node", 7], ["busy", 3]]
+
+
+def test_a_block_is_named_where_it_was_at_work(shown: Window) -> None:
+    node, wait = "{kind: 'node', slot: 0, start: 0, end: 10}", "{kind: 'busy', slot: 0, start: 1, end: 4}"
+    assert evaluated(shown, "timeline", f"m.freeSpan({node}, [{wait}], 10)") == [4, 10]
+    assert evaluated(shown, "timeline", f"m.freeSpan({node}, [], 10)") == [0, 10]

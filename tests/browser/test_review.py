@@ -26,7 +26,7 @@ def test_a_draft_is_approved_and_another_sent_back_from_the_page(backlog: Backlo
     dialog.get_by_text("Add feature number 1").first.wait_for()
     dialog.get_by_role("button", name="Approve").click()
     dialog.wait_for(state="detached")
-    needs.get_by_role("button", name="Revise LLD-2").click()
+    needs.get_by_role("button", name="Revise… LLD-2").click()
     shown.page.get_by_label("What should be changed?").fill("split the store")
     shown.page.get_by_role("button", name="Send back").click()
     shown.page.get_by_role("dialog").wait_for(state="detached")

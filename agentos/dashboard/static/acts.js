@@ -140,7 +140,7 @@ export function actionButton(action, { store, item, command = "", review = null,
     diff: () => { location.hash = itemHash(run, item.id, "branch"); },
   };
   const looks = [action.primary ? "primary" : action.name === "skip" || action.name === "stop" ? "danger" : "", isSmall ? "small" : ""].join(" ");
-  if (action.name === "copy") return copyButton(() => command, `Copy: ${command}`, action.label);
+  if (action.name === "copy") return copyButton(() => command, `${action.label}: ${command}`, action.label);
   const whom = item?.label ? `${action.label} ${item.label}` : action.label;
   return button([action.name === "diff" ? icon("branch") : null, action.label], doings[action.name], { class: looks, "aria-label": whom, data: { act: action.name } });
 }

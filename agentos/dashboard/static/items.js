@@ -28,7 +28,7 @@ const COLUMNS = [
 ];
 
 const ORDER = { running: 0, waiting: 1, ended: 2, pending: 3 };
-const DOTS = { d: "d-done", n: "d-now", w: "d-wait", x: "d-bad", "-": "", ".": "" };
+const DOTS = { d: "d-done", n: "d-now", w: "d-wait", x: "d-bad", "-": "d-over", ".": "" };
 
 /** What is at work first, then what needs somebody, then what has not started, then what is done. */
 function attention(item) {

@@ -4,7 +4,7 @@ import { actionButton, itemHash } from "./acts.js";
 import { button, h, setChildren } from "./dom.js";
 import { mark } from "./widgets.js";
 
-const FEW = 6;
+const FEW = 4;
 const KINDS = { review: "warn", failed: "bad", conflict: "bad", lost: "bad", keys: "wait", paused: "wait" };
 
 export function needsView(store) {
@@ -44,11 +44,12 @@ function redraw(list, rows) {
 
 function needView(store, need) {
   const item = need.item === null ? null : { id: need.item, label: need.label };
-  const name = item ? h("a", { href: itemHash(store.run, need.item), text: need.label }) : h("span", { text: need.label || "The run" });
+  const title = need.title ? h("small", { text: need.title }) : null;
+  const name = item ? h("a", { href: itemHash(store.run, need.item) }, need.label, title) : h("span", {}, need.label || "The run", title);
   const actions = [...need.actions].sort((a, b) => Number(b.primary ?? false) - Number(a.primary ?? false));
   return h("li", { class: "need", data: { need: need.id, kind: need.kind } },
     mark(KINDS[need.kind] ?? "warn"),
-    h("div", { class: "who" }, name, need.title ? h("small", { text: need.title }) : null),
+    h("div", { class: "who" }, name),
     h("div", { class: "why" }, h("span", { class: "clamp", text: need.text, title: need.text })),
     h("div", { class: "acts" }, actions.map((action) => actionButton(action, { store, item, command: need.command }))));
 }

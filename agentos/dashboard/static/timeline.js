@@ -5,8 +5,8 @@ import { button, h, setChildren, setText } from "./dom.js";
 import { clock, duration, percent } from "./format.js";
 import { colour } from "./theme.js";
 
-const [LABELS, AXIS, LANE, PAD] = [64, 26, 34, 4];
-const NODE_HUES = [214, 168, 232, 140, 198, 250, 110, 182]; // Cool ones: waits have the warm ones, and violet.
+const [LABELS, AXIS, LANE, PAD, LEAST_LABEL] = [64, 26, 34, 4, 44];
+const NODE_HUES = [214, 168, 205, 140, 188, 222, 120, 178]; // From green to blue: waits have the other colours.
 const WAITS = ["start", "busy", "limited", "budget", "paused"];
 const WAIT_COLOURS = { start: "gap-startup", busy: "gap-key", limited: "gap-limit", budget: "gap-budget", paused: "gap-paused" };
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
@@ -94,7 +94,8 @@ export function timelineView(store) {
     const order = { node: 0, start: 1, call: 3 };
     const blocks = blocksOf().sort((a, b) => (order[a.kind] ?? 2) - (order[b.kind] ?? 2));
     for (const block of blocks) drawBlock(pen, block, xOf, now, width, store.stages, picked);
-    for (const block of blocks) drawLabel(pen, block, xOf, now, width);
+    const isRoomy = (block) => block.kind === "node" && xOf(block.end ?? now) - xOf(block.start) > LEAST_LABEL;
+    for (const block of blocks.filter(isRoomy)) drawLabel(pen, block, freeSpan(block, blocks, now), xOf, width);
   };
   const wish = () => {
     if (!frame) frame = requestAnimationFrame(draw);
@@ -223,6 +224,19 @@ export function nodeColour(node, stages) {
   return `hsl(${NODE_HUES[number % NODE_HUES.length]} ${isDark ? "42% 50%" : "52% 64%"})`;
 }
 
+/** The longest stretch of a block without a wait in it. Pure. */
+export function freeSpan(block, blocks, now) {
+  const end = block.end ?? now;
+  if (block.kind !== "node") return [block.start, end];
+  const waits = blocks.filter((one) => WAITS.includes(one.kind) && one.slot === block.slot && one.start < end && (one.end ?? now) > block.start).sort((a, b) => a.start - b.start);
+  let [best, from] = [[block.start, block.start], block.start];
+  for (const stretch of [...waits.map((wait) => [wait.start, wait.end ?? now]), [end, end]]) {
+    if (stretch[0] - from > best[1] - best[0]) best = [from, stretch[0]];
+    from = Math.max(from, stretch[1]);
+  }
+  return best;
+}
+
 function drawLanes(pen, lanes, width) {
   for (let lane = 0; lane < lanes; lane += 1) {
     const top = AXIS + lane * LANE;
@@ -269,11 +283,12 @@ function drawBlock(pen, block, xOf, now, width, stages, picked) {
     pen.globalAlpha = 1;
     return;
   }
-  pen.fillStyle = block.kind === "node" ? nodeColour(block.node, stages) : colour(WAIT_COLOURS[block.kind] ?? "gap-idle");
-  const inset = block.kind === "node" ? 0 : 3;
   pen.beginPath();
-  pen.roundRect(left, top + inset, wide, LANE - PAD * 2 - inset * 2, Math.min(3, wide / 2));
-  pen.fill();
+  pen.roundRect(left, top, wide, LANE - PAD * 2, Math.min(3, wide / 2));
+  if (block.kind === "node") {
+    pen.fillStyle = nodeColour(block.node, stages);
+    pen.fill();
+  } else hatch(pen, colour(WAIT_COLOURS[block.kind] ?? "gap-idle"), left, top, wide);
   if (block.id === picked) {
     pen.strokeStyle = colour("text");
     pen.lineWidth = 1.5;
@@ -282,12 +297,38 @@ function drawBlock(pen, block, xOf, now, width, stages, picked) {
   }
 }
 
-/** Over everything else: a wait does not hide whose block it is in. */
-function drawLabel(pen, block, xOf, now, width) {
-  const left = Math.max(LABELS, xOf(block.start));
-  const wide = Math.min(width - PAD, xOf(block.end ?? now)) - left;
+/** Time in which nothing was done looks empty: stripes of its cause's colour. The path is the pen's. */
+function hatch(pen, stripes, left, top, wide) {
+  const tall = LANE - PAD * 2;
+  pen.save();
+  pen.clip();
+  pen.fillStyle = colour("surface");
+  pen.fillRect(left, top, wide, tall);
+  pen.fillStyle = stripes;
+  pen.globalAlpha = 0.3;
+  pen.fillRect(left, top, wide, tall);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = stripes;
+  pen.lineWidth = 2;
+  pen.beginPath();
+  const first = left - (left % 7) - tall;
+  for (let x = first; x < left + wide; x += 7) {
+    pen.moveTo(x, top + tall);
+    pen.lineTo(x + tall, top);
+  }
+  pen.stroke();
+  pen.restore();
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.roundRect(left, top, wide, tall, Math.min(3, wide / 2));
+}
+
+/** At the work of a block, not over its waits. */
+function drawLabel(pen, block, [start, end], xOf, width) {
+  const left = Math.max(LABELS, xOf(start));
+  const wide = Math.min(width - PAD, xOf(end)) - left;
   const top = AXIS + block.slot * LANE + PAD;
-  if (block.kind === "node" && wide > 44) {
+  if (wide > LEAST_LABEL) {
     pen.save();
     pen.beginPath();
     pen.rect(left, top, wide - 4, LANE);
