@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,3 +69,15 @@ def test_a_server_that_was_closed_is_said_with_how_to_start_it(dashboard: Dashbo
     shown.check_sees("Connection lost", within="#banner")
     shown.check_sees("agentos dashboard", within="#banner")
     assert shown.page.locator(".item-row").count() == 2
+
+
+@pytest.mark.slow
+def test_a_server_that_is_frozen_is_said_and_comes_back(dashboard: Dashboard, shown: Window) -> None:
+    """It closes no connection: only its silence tells."""
+    dashboard.started.kill(signal.SIGSTOP)
+    try:
+        shown.check_sees("Connection lost", within="#banner")
+    finally:
+        dashboard.started.kill(signal.SIGCONT)
+    shown.page.locator(".lost-banner").wait_for(state="detached")
+    shown.check_state("Running")
