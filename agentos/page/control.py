@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from agentos.engine.control import ask
 from agentos.engine.steering import ACTS, ITEM_ACTS, NUMBER_ACTS, ActRefused
+from agentos.hints import from_here
 from agentos.page.answers import Refused
 from agentos.records.runs import is_live, read_summary
 from agentos.text.words import one_line
@@ -52,5 +53,6 @@ def _request(said: dict[str, Any]) -> dict[str, Any]:
 def _over(run_dir: Path, act: str) -> Refused:
     summary = read_summary(run_dir, with_items=False)
     command = summary.resume_command if summary and act in _CONTINUED_BY_THE_SAME_COMMAND else ""
+    command = from_here(command, summary.folder) if summary and command else ""
     hint = "Its items continue with:" if command else ""
     return Refused(410, f"The run has ended; there is nothing to {act}.", hint, command)

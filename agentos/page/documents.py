@@ -117,7 +117,7 @@ def _text(place: ItemPlace, name: str) -> str | None:
     if kind == "lineage":
         stage, number, entry_kind = rest.split(":", 2)
         paths = [e.path for e in _lineage(place, stage).entries(entry_kind) if str(e.number) == number]
-        return _read(paths[0]) if paths and _is_inside(paths[0], (place.project_dir, home_dir())) else None
+        return _read(paths[0]) if paths and is_inside(paths[0], (place.project_dir, home_dir())) else None
     if kind == "report":
         return _report(place, _REPORTS[name])
     return _result(place)
@@ -136,7 +136,7 @@ def _kind(kind: str) -> str:
 
 def _in_place(place: ItemPlace, stage: str) -> Path | None:
     for path in document_paths(place.project_dir, place.settings, stage, place.item_id):
-        if path.is_file() and _is_inside(path, (place.project_dir,)):
+        if path.is_file() and is_inside(path, (place.project_dir,)):
             return path
     return None
 
@@ -146,7 +146,7 @@ def _lineage(place: ItemPlace, stage: str) -> Lineage:
     return Lineage(lineage_dir(place.project_dir, place.settings, label))
 
 
-def _is_inside(path: Path, folders: tuple[Path, ...]) -> bool:
+def is_inside(path: Path, folders: tuple[Path, ...]) -> bool:
     """Where the file really is."""
     try:
         real = path.resolve(strict=True)

@@ -19,6 +19,7 @@ from agentos.clock import utc_now
 from agentos.dashboard.payload import Branch, Surroundings
 from agentos.dashboard.view import RunFold, RunView
 from agentos.events import Stamped
+from agentos.hints import from_here
 from agentos.paths import runs_dir
 from agentos.records.format import Unreadable, read_record
 from agentos.records.runs import AUDIT_NAME, is_live, is_run_id, past_durations, read_summary
@@ -207,7 +208,8 @@ class RunFeed:
                 for stamped in _records(self.run_dir):
                     so_far.add(stamped)
                 summary = so_far.result()
-            self._resume_command = summary.resume_command
+            command = summary.resume_command
+            self._resume_command = from_here(command, summary.folder) if command else ""
         return self._resume_command
 
     def _problem(self) -> str:

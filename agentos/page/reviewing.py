@@ -14,7 +14,7 @@ from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint, Place
 from agentos.page.answers import Refused
-from agentos.page.documents import ItemPlace, read, safe_text
+from agentos.page.documents import ItemPlace, is_inside, read, safe_text
 from agentos.page.markdown import MOST_CHARACTERS, as_html
 from agentos.page.mask import Mask
 from agentos.text.words import one_line
@@ -170,7 +170,9 @@ def _standing(place: ItemPlace) -> Standing | None:
         standing = find_standing(place.project_dir, place.settings, WORKFLOWS[stage], place.item_id)
     except UsageError:
         return None
-    is_settled = standing is None or standing.is_approved or isinstance(verify_approval(standing.text), Intact)
+    if standing is None or not is_inside(standing.path, (place.project_dir,)):
+        return None
+    is_settled = standing.is_approved or isinstance(verify_approval(standing.text), Intact)
     return None if is_settled else standing
 
 

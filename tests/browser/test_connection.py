@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,7 +41,7 @@ def shown(chromium: Any, chromium_path: str, sandbox: Sandbox, dashboard: Dashbo
     browser = chromium.browser_type.launch(executable_path=chromium_path, args=arguments)
     made = Window(browser.new_page())
     made.page.goto(dashboard.run(only_run(sandbox)))
-    made.state_is("Running")
+    made.check_state("Running")
     yield made
     browser.close()
 
@@ -49,15 +50,15 @@ def test_a_cut_is_said_and_nothing_is_missing_afterwards(
     sandbox: Sandbox, started: Started, wire: Wire, shown: Window
 ) -> None:
     wire.cut()
-    shown.sees("Connection lost", within="#banner")
+    shown.check_sees("Connection lost", within="#banner")
     open_gates(sandbox)
     started.wait()
-    shown.row_says("held", "wait")
+    shown.check_row("held", "wait")
     wire.mend()
     shown.page.get_by_role("button", name="Try now").click()
-    shown.state_is("Done")
-    shown.row_says("held", "completed")
-    shown.row_says("later", "completed")
+    shown.check_state("Done")
+    shown.check_row("held", "completed")
+    shown.check_row("later", "completed")
     shown.page.locator(".lost-banner").wait_for(state="detached")
     assert shown.wrongs == []
 
@@ -65,6 +66,18 @@ def test_a_cut_is_said_and_nothing_is_missing_afterwards(
 def test_a_server_that_was_closed_is_said_with_how_to_start_it(dashboard: Dashboard, shown: Window) -> None:
     dashboard.started.process.terminate()
     dashboard.started.wait()
-    shown.sees("Connection lost", within="#banner")
-    shown.sees("agentos dashboard", within="#banner")
+    shown.check_sees("Connection lost", within="#banner")
+    shown.check_sees("agentos dashboard", within="#banner")
     assert shown.page.locator(".item-row").count() == 2
+
+
+@pytest.mark.slow
+def test_a_server_that_is_frozen_is_said_and_comes_back(dashboard: Dashboard, shown: Window) -> None:
+    """It closes no connection: only its silence tells."""
+    dashboard.started.kill(signal.SIGSTOP)
+    try:
+        shown.check_sees("Connection lost", within="#banner")
+    finally:
+        dashboard.started.kill(signal.SIGCONT)
+    shown.page.locator(".lost-banner").wait_for(state="detached")
+    shown.check_state("Running")

@@ -88,7 +88,7 @@ def test_a_failed_item_is_retried_by_keys_alone(sandbox: Sandbox, under_way: Sta
     press(shown, "Enter")
     under_way.wait_for_record("control_taken", act="retry", target="broken")
     (sandbox.project / "open").touch()
-    shown.state_is("Done")
+    shown.check_state("Done")
 
 
 def test_tabs_follow_the_arrows(shown: Window) -> None:
@@ -96,5 +96,7 @@ def test_tabs_follow_the_arrows(shown: Window) -> None:
     press(shown, "ArrowRight")
     shown.page.get_by_role("tab", name="Timeline", selected=True).wait_for()
     shown.page.locator("canvas").wait_for()
+    assert shown.page.url.endswith("/timeline")
     press(shown, "i")
     shown.page.get_by_role("tab", name="Items", selected=True).wait_for()
+    assert shown.page.locator(".item-row").count() == 6

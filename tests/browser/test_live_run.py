@@ -78,15 +78,15 @@ def open_gates(sandbox: Sandbox) -> None:
 
 
 def test_what_happens_is_on_the_page_without_a_reload(sandbox: Sandbox, steered: Started, open_run: Window) -> None:
-    open_run.state_is("Running")
-    open_run.row_says("held", "wait")
-    open_run.row_says("later", "waits for its turn")
-    open_run.row_says("broken", "failed")
+    open_run.check_state("Running")
+    open_run.check_row("held", "wait")
+    open_run.check_row("later", "waits for its turn")
+    open_run.check_row("broken", "failed")
     open_run.page.evaluate("window.isTheSamePage = true")
     open_gates(sandbox)
-    open_run.row_says("held", "completed")
-    open_run.row_says("later", "completed")
-    open_run.state_is("Done")
+    open_run.check_row("held", "completed")
+    open_run.check_row("later", "completed")
+    open_run.check_state("Done")
     assert open_run.page.evaluate("window.isTheSamePage")
     assert open_run.page.title().startswith("(1) 4/4")
     steered.wait()
@@ -95,7 +95,7 @@ def test_what_happens_is_on_the_page_without_a_reload(sandbox: Sandbox, steered:
 def test_a_run_is_found_from_the_list_and_leads_back(dashboard: Dashboard, window: OpenWindow) -> None:
     home = window(dashboard.control)
     home.page.locator("a.card").click()
-    home.state_is("Running")
+    home.check_state("Running")
     home.page.get_by_role("link", name="Runs", exact=True).click()
     home.page.locator("a.card").wait_for()
     assert "token" not in home.page.url
@@ -103,13 +103,13 @@ def test_a_run_is_found_from_the_list_and_leads_back(dashboard: Dashboard, windo
 
 def test_it_is_paused_and_resumed_from_the_page(sandbox: Sandbox, steered: Started, open_run: Window) -> None:
     open_run.page.get_by_role("button", name="Pause").click()
-    open_run.state_is("Paused")
-    open_run.sees("(page)")
+    open_run.check_state("Paused")
+    open_run.check_sees("(page)")
     open_gates(sandbox)
     steered.wait_for_record("node_finished", item="held", node="wait")
     assert not of_type(sandbox.records(), "node_started", "later")
     open_run.page.locator(".controls").get_by_role("button", name="Resume").click()
-    open_run.state_is("Done")
+    open_run.check_state("Done")
     acts = [(record["act"], "(page)" in record["by"]) for record in of_type(sandbox.records(), "control_taken")]
     assert acts == [("pause", True), ("resume", True)]
     steered.wait()
@@ -131,19 +131,19 @@ def test_one_item_is_stopped_another_retried_and_the_places_changed(
     (sandbox.project / "mended").touch()
     page.locator(".needs").get_by_role("button", name="Retry broken").click()
     steered.wait_for_record("control_taken", act="retry", target="broken")
-    open_run.row_says("broken", "completed")
+    open_run.check_row("broken", "completed")
     open_gates(sandbox)
-    open_run.state_is("Done")
-    open_run.row_says("other", "completed")
-    open_run.row_says("held", "interrupted")
+    open_run.check_state("Done")
+    open_run.check_row("other", "completed")
+    open_run.check_row("held", "interrupted")
     assert steered.wait().code == 130
 
 
 def test_a_killed_coordinator_is_said_with_what_to_do(sandbox: Sandbox, steered: Started, open_run: Window) -> None:
-    open_run.state_is("Running")
+    open_run.check_state("Running")
     steered.kill()
-    open_run.state_is("Coordinator lost")
-    open_run.sees("agentos run")
+    open_run.check_state("Coordinator lost")
+    open_run.check_sees("agentos run")
     assert open_run.page.get_by_role("button", name="Pause").count() == 0
     open_run.row("held").wait_for()
 
@@ -169,7 +169,7 @@ def test_a_reader_sees_everything_and_can_change_nothing(
     sandbox: Sandbox, dashboard: Dashboard, window: OpenWindow
 ) -> None:
     reader = window(f"{dashboard.read_only}#/runs/{only_run(sandbox)}")
-    reader.state_is("Running")
-    reader.row_says("held", "wait")
+    reader.check_state("Running")
+    reader.check_row("held", "wait")
     for name in ("Pause", "Stop…", "Retry broken"):
         assert reader.page.get_by_role("button", name=name).count() == 0

@@ -14,7 +14,7 @@ ROWS_IN_THE_DOCUMENT = 80
 
 def test_an_empty_home_says_how_to_start(sandbox: Sandbox, window: OpenWindow) -> None:
     shown = window(dashboard_of(sandbox).control)
-    shown.sees("no runs yet")
+    shown.check_sees("no runs yet")
     assert "agentos" in shown.page.locator(".command").inner_text()
     for place in ("history", "workstreams", "keys"):
         shown.page.goto(shown.page.url.partition("#")[0] + f"#/{place}")
@@ -23,14 +23,14 @@ def test_an_empty_home_says_how_to_start(sandbox: Sandbox, window: OpenWindow) -
 
 def test_a_run_that_is_not_there_is_said(sandbox: Sandbox, window: OpenWindow) -> None:
     shown = window(dashboard_of(sandbox).run("nonsense"))
-    shown.sees("no such run")
+    shown.check_sees("no such run")
 
 
 def test_one_item(sandbox: Sandbox, window: OpenWindow) -> None:
     start(sandbox, {"id": "single", "input": {}}).wait()
     shown = window(dashboard_of(sandbox).run(only_run(sandbox)))
-    shown.state_is("Done")
-    shown.row_says("single", "completed")
+    shown.check_state("Done")
+    shown.check_row("single", "completed")
     assert not shown.page.locator(".needs").is_visible()
     shown.row("single").click()
     shown.page.get_by_role("tab", name="Log", selected=True).wait_for()
@@ -68,7 +68,7 @@ def test_damaged_and_foreign_lines_are_said_and_the_rest_is_shown(sandbox: Sandb
     lines.insert(3, json.dumps({**json.loads(lines[1]), "v": 99, "type": "thing_from_the_future"}))
     path.write_text("\n".join(lines) + "\n")
     shown = window(dashboard_of(sandbox).run(only_run(sandbox)))
-    shown.row_says("single", "completed")
+    shown.check_row("single", "completed")
     shown.page.locator(".problem").wait_for()
 
 
@@ -84,8 +84,8 @@ def test_the_report_opens_from_disk_and_asks_nobody(sandbox: Sandbox, window: Op
     assert sandbox.command("runs", "report", "-o", str(path)).code == 0
     shown = window(path.as_uri(), offline=True)
     for text in ("single", "broken", "not mended yet"):
-        shown.sees(text, within="body")
-    shown.sees("waiting for the gate", within="details[open]")
+        shown.check_sees(text, within="body")
+    shown.check_sees("waiting for the gate", within="details[open]")
     assert [address for address in shown.requests if not address.startswith("file:")] == []
 
 

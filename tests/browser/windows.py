@@ -43,7 +43,7 @@ class Window:
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.wrongs.append(f"console: {message.text}")
 
-    def sees(self, text: str, within: str = "main") -> None:
+    def check_sees(self, text: str, within: str = "main") -> None:
         """Wait until the text is to be seen."""
         self.page.locator(within).get_by_text(text).first.wait_for(state="visible")
 
@@ -51,10 +51,10 @@ class Window:
         """The row of an item in the table."""
         return self.page.locator(".item-row").filter(has=self.page.get_by_role("link", name=label, exact=True))
 
-    def row_says(self, label: str, words: str) -> None:
+    def check_row(self, label: str, words: str) -> None:
         self.row(label).get_by_text(words).first.wait_for(state="visible")
 
-    def state_is(self, words: str) -> None:
+    def check_state(self, words: str) -> None:
         """The one word of the run."""
         self.page.locator(".strip .state-word").get_by_text(words, exact=True).wait_for(state="visible")
 

@@ -28,6 +28,7 @@ const COLUMNS = [
 ];
 
 const ORDER = { running: 0, waiting: 1, ended: 2, pending: 3 };
+const STAMP = /^\d{4}-\d\d-\d\dT[\d:.]+Z /; // Of lines that we put into a log ourselves.
 const DOTS = { d: "d-done", n: "d-now", w: "d-wait", x: "d-bad", "-": "d-over", ".": "" };
 
 /** What is at work first, then what needs somebody, then what has not started, then what is done. */
@@ -238,7 +239,7 @@ function rowView(store) {
     const used = item.input_tokens + item.output_tokens;
     setText(tokens, used ? count(used) : "");
     setText(cost, item.cost_usd ? money(item.cost_usd) : "");
-    setText(last, item.last_line || item.reason || "");
+    setText(last, item.last_line.replace(STAMP, "") || item.reason || "");
     setAttribute(last, "title", item.last_line || item.reason || null);
     setText(branchName, item.branch?.name ?? "");
     setText(plus, item.branch ? `+${item.branch.added}` : "");

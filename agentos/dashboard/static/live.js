@@ -3,15 +3,16 @@
 import { get, runPath } from "./api.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
-const SILENT_MS = 35_000; // The server says something every 10 s: a stream that is silent for longer is dead.
+const SILENT_MS = 20_000; // Of a run, something comes every 5 s: a stream that is silent for longer is dead.
 const HIDDEN_MS = 60_000; // A browser opens few streams to one server: a tab that nobody sees gives its own back.
 
 /** One stream that comes back by itself. `open()` gives its address, `events` what to do with each kind. */
 export class Stream {
-  constructor({ open, events, onState }) {
+  constructor({ open, events, onState, silentMs = null }) {
     this.open = open;
     this.events = events;
     this.onState = onState;
+    this.silentMs = silentMs;
     this.tries = 0;
     this.isClosed = true;
     this.whenSeen = () => this.seen();
@@ -47,12 +48,9 @@ export class Stream {
   connect() {
     const source = new EventSource(this.open());
     this.source = source;
+    this.listen();
     source.addEventListener("open", () => this.heard());
     source.addEventListener("error", () => this.failed(source));
-    source.addEventListener("beat", () => {
-      this.heard();
-      this.silenceTimer = setTimeout(() => this.failed(source), SILENT_MS);
-    });
     for (const [name, act] of Object.entries(this.events)) {
       source.addEventListener(name, (event) => {
         this.heard();
@@ -61,14 +59,22 @@ export class Stream {
     }
   }
 
-  heard() {
+  /** From now on it may be silent for so long: a sleeping machine or a frozen server closes no connection. */
+  listen() {
     clearTimeout(this.silenceTimer);
+    const source = this.source;
+    if (this.silentMs) this.silenceTimer = setTimeout(() => this.failed(source), this.silentMs);
+  }
+
+  heard() {
+    this.listen();
     this.tries = 0;
     this.onState("live");
   }
 
   failed(source) {
     if (source !== this.source) return;
+    clearTimeout(this.silenceTimer);
     source.close();
     this.source = null;
     this.onState(this.tries ? "lost" : "connecting");
@@ -110,6 +116,7 @@ export class RunStore extends EventTarget {
     this.onState = onState;
     this.stream = new Stream({
       open: () => this.address(),
+      silentMs: SILENT_MS,
       onState: (state) => this.onState(state),
       events: {
         patch: (patch) => this.apply(patch),
