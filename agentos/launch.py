@@ -304,11 +304,18 @@ def _ray_backend(
     from agentos.engine.backends.ray.backend import RayBackend  # noqa: PLC0415  Few runs have a cluster.
     from agentos.engine.backends.ray.joining import cluster_plan  # noqa: PLC0415
 
+    cluster = request.settings.cluster
     return RayBackend(
         loop,
         events,
         setup,
-        cluster_plan(request.settings.cluster, request.parallel),
+        cluster_plan(
+            cluster.address,
+            parallel=request.parallel,
+            max_per_node=cluster.max_per_node,
+            resources=cluster.resources,
+            makes_environment=cluster.env == "make",
+        ),
         project_dir=request.project_dir,
         fork=request.start_method == "forkserver",
         claims_fd=claims.fileno(),

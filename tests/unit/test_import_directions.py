@@ -359,7 +359,16 @@ def test_only_the_launch_knows_which_backend_there_is() -> None:
     backend = ("agentos.engine.backends.forkserver",)
     outside = [m for m in modules() if not is_within(m, backend)]
     users = {m for m in outside if any(is_within(each.target, backend) for each in imports_of(m))}
-    assert users == {"agentos.launch"}
+    # A cluster's nodes hold the same one as a single machine.
+    assert users == {"agentos.launch", "agentos.engine.backends.ray.node"}
+
+
+def test_only_the_cluster_backend_knows_of_ray() -> None:
+    users = {m for m in modules() if any(top(each.target) == "ray" for each in imports_of(m))}
+    assert users <= {f"agentos.engine.backends.ray.{name}" for name in ("bridge", "survey", "openness")}
+    inside = ("agentos.engine.backends.ray",)
+    known = {m for m in modules() if any(is_within(each.target, inside) for each in imports_of(m))}
+    assert {m for m in known if not is_within(m, inside)} == {"agentos.launch", "agentos.cli.cluster"}
 
 
 def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:

@@ -1,4 +1,4 @@
-"""What a run wants of a cluster, from the project's settings, and whether it can be had here. Imports no Ray."""
+"""What a run wants of a cluster, and whether it can be had here. Imports no Ray."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any
 from agentos.distribution import install_line
 from agentos.engine.backends.ray.backend import ClusterPlan
 from agentos.errors import UsageError
-from agentos.settings import Cluster
 
 
-def cluster_plan(cluster: Cluster, parallel: int) -> ClusterPlan:
+def cluster_plan(
+    address: str, *, parallel: int, max_per_node: int, resources: Iterable[str], makes_environment: bool
+) -> ClusterPlan:
     """Raises UsageError when there is no address, or no Ray here."""
     require_ray()
-    if not cluster.address:
+    if not address:
         raise UsageError("--backend ray needs the cluster's head: --address HOST:PORT, or address under [cluster].")
     return ClusterPlan(
-        address=cluster.address,
+        address=address,
         parallel=parallel,
-        max_per_node=cluster.max_per_node,
-        resources=resources_of(cluster.resources),
-        runtime_env=same_packages() if cluster.env == "make" else {},
+        max_per_node=max_per_node,
+        resources=resources_of(resources),
+        runtime_env=same_packages() if makes_environment else {},
     )
 
 
