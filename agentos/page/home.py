@@ -14,7 +14,7 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.overview import key_rows
 from agentos.keys.pool import KeyView
 from agentos.records.format import RunSummary
-from agentos.records.runs import SUMMARY_NAME, Run, is_live, load_run, read_summary, run_dirs
+from agentos.records.runs import SUMMARY_NAME, Run, load_run, read_summary, run_dirs
 from agentos.text.words import one_line
 
 MOST_RUNS: Final = 200
@@ -112,10 +112,6 @@ def run_row(run: Run, summary: RunSummary | None) -> dict[str, Any]:
 def no_runs() -> dict[str, Any]:
     command = Hint.DEMO.line(folder="agentos-demo")
     return notice("There are no runs yet.", "See it work, without a key and without cost:", command)
-
-
-def has_live_run() -> bool:
-    return any(is_live(run_dir) for run_dir in run_dirs()[:MOST_RUNS])
 
 
 def keys_document() -> dict[str, Any]:
