@@ -50,13 +50,13 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_landlock": (lambda: is_available(Isolation.LANDLOCK), "needs a kernel with Landlock"),
 }
 """Markers of what a test needs beyond Python, git and make."""
-WHEN_ASKED_FOR = ("slow", "live", "needs_browser", "needs_ray")
+WHEN_ASKED_FOR = ("slow", "live", "needs_browser", "needs_ray", "needs_postgres")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow and live tests run when they are asked for, by `-m slow` or `make test-all`.
 
-    So do those in a browser and on a cluster, by `make test-browser` and `make test-cluster`.
+    So do those in a browser, with PostgreSQL and on a cluster, by `make test-browser` and `make test-cluster`.
 
     The many small files of unit tests come last: no processor waits at the end for a long file.
     """
