@@ -240,7 +240,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "cluster.backend": OneOf(("local", "ray")),
     "cluster.address": Text("HOST:PORT of the cluster's head, or empty", r"^([A-Za-z0-9._-]+:[0-9]{1,5})?$"),
     "cluster.env": OneOf(("same", "make")),
-    "cluster.max_per_node": WholeNumber(most=10_000, least=0),
+    "cluster.max_per_node": WholeNumber(most=1000),
     "cluster.resources": ListOf(
         Text("a resource and its amount, like CPU=2 or GPU=0.5", r"^[A-Za-z][A-Za-z0-9_.:/-]*=[0-9]+(\.[0-9]+)?$")
     ),

@@ -170,8 +170,8 @@ class Cluster:
     """HOST:PORT of its head."""
     env: str = "same"
     """`same`: nodes have the same Python and packages, which is checked; `make`: Ray makes it on each node."""
-    max_per_node: int = 0
-    """Items at once on one node; 0: as many as it has processors."""
+    max_per_node: int = 1000
+    """Items at once on one node, as far as its processors carry them."""
     resources: tuple[str, ...] = ("CPU=1",)
     """What one item takes of a node, each like `CPU=1` or `GPU=0.5`."""
 

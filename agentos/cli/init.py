@@ -35,6 +35,7 @@ SECTION_WORDS = {
     "workstreams": "Git worktrees in which items are implemented.",
     "notify": "Whom to tell while nobody watches; only in your own agentos.toml, under ~/.agentos.",
     "checkpoints": "Where unfinished items are kept, when several machines work on them.",
+    "cluster": "Where workers run, when one machine is not enough.",
 }
 SETTING_WORDS = {
     "sources.issues": 'a folder of Markdown files, or "github:owner/repo?label=ready"',
@@ -84,6 +85,11 @@ SETTING_WORDS = {
     "checkpoints.url": "postgresql://user@host/database; empty keeps one file per item under ~/.agentos",
     "checkpoints.project": "what this project is called in that database, on every machine",
     "checkpoints.patience_seconds": "how long nodes wait for a database that does not answer, before the run stops",
+    "cluster.backend": '"ray": on the nodes of a Ray cluster',
+    "cluster.address": "HOST:PORT of the cluster's head",
+    "cluster.env": '"make": let Ray make our Python environment on nodes; "same": it is there, and checked',
+    "cluster.max_per_node": "items at once on one node, as far as its processors carry them",
+    "cluster.resources": "what one item takes of a node, like CPU=2 or GPU=0.5",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _FLAGS = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 from clusters import RayCluster, certificates
 from gates import CALLER, Gate
 from harness import Sandbox, children_of, eventually, no_process_left, of_type, processes_with
+
+from agentos.engine.backends.ray.messages import BRIDGE_CHANNEL, Join, frame, to_bridge
 
 pytestmark = [pytest.mark.needs_ray, pytest.mark.timeout(600)]
 
@@ -185,3 +190,23 @@ def test_an_encrypted_cluster_is_joined_with_its_certificates_and_not_without(sa
     assert joined.code == 0, joined.stderr
     assert "ok       encryption: Ray's TLS is on" in checked.lines
     assert refused.code == 2
+
+
+def test_a_bridge_that_waits_for_a_cluster_ends_with_its_coordinator() -> None:
+    ours, theirs = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = [sys.executable, "-P", "-m", "agentos.engine.backends.ray.bridge", str(theirs.fileno())]
+        bridge = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL)
+        theirs.close()
+        join = Join(
+            address=f"127.0.0.1:{silent.getsockname()[1]}",
+            run_id="r",
+            parallel=1,
+            max_per_node=1,
+            resources={"CPU": 1.0},
+            runtime_env={},
+        )
+        ours.sendall(frame(BRIDGE_CHANNEL, to_bridge.encode(join)))
+        silent.accept()[0].close()
+        ours.close()
+        assert bridge.wait(60) == 0

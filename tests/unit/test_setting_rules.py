@@ -77,7 +77,7 @@ REFUSED: dict[str, list[Any]] = {
     "cluster.backend": ["slurm", ""],
     "cluster.address": ["head", "head:port", "ray://head:10001"],
     "cluster.env": ["other", ""],
-    "cluster.max_per_node": [-1, 10_001],
+    "cluster.max_per_node": [0, 1001],
     "cluster.resources": [["CPU"], ["CPU=two"], ["=1"]],
     **{name: OF_PROVIDERS[name.rpartition(".")[2]] for name in NAMES if name.startswith("providers.")},
 }

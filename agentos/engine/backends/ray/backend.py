@@ -58,7 +58,7 @@ from agentos.engine.backends.ray.messages import (
     to_bridge,
     to_node,
 )
-from agentos.engine.backends.ray.secrecy import HOW_TO_ENCRYPT, is_encrypted, variables_for_others, without_secrets
+from agentos.engine.backends.ray.secrecy import is_encrypted, variables_for_others, without_secrets
 from agentos.engine.backends.ray.sent_project import Parcel, SentProject
 from agentos.engine.loop import Loop
 from agentos.engine.messages import DownMessage, StartItem
@@ -196,7 +196,7 @@ class RayBackend:
         channel = self._where.get(item_id)
         if channel is None:
             return
-        if isinstance(message, LeaseGranted) and self._nodes[channel].parcel is not None and not self._is_encrypted:
+        if isinstance(message, LeaseGranted) and message.lease.through and self._nodes[channel].parcel is not None:
             message = self._keep_key_here(item_id, message)
         self._say(channel, Tell(item_id=item_id, message=message))
 
@@ -208,8 +208,8 @@ class RayBackend:
         return LeaseRefused(
             ticket=granted.ticket,
             exit_code=int(ExitCode.NO_USABLE_KEY),
-            message=f"no key goes to {name}, another machine, over a connection that anybody can read: "
-            f"{HOW_TO_ENCRYPT}",
+            message=f"calls of models with keys go through the gateway of the machine that the command was typed on, "
+            f"which {name} cannot reach: run such items on nodes of that machine",
         )
 
     def kill(self, item_id: str) -> None:

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import time
+import traceback
 from contextlib import suppress
 from typing import Any
 
@@ -314,9 +315,16 @@ def _connect(join: Join) -> None:
 
 def main(arguments: list[str]) -> None:
     """`bridge DESCRIPTOR`: serve the coordinator at the other end of this socket."""
-    with suppress(ConnectionError):
-        asyncio.run(_serve(socket.socket(fileno=int(arguments[0]))))
-    # Not by returning: Ray would wait for what it cannot reach. Its daemon sees that we are gone.
+    asyncio.run(_serve_and_leave(socket.socket(fileno=int(arguments[0]))))
+
+
+async def _serve_and_leave(connection: socket.socket) -> None:
+    """Not by returning: a thread may wait for a cluster that never answers. Ray's daemon sees that we are gone."""
+    try:
+        with suppress(ConnectionError):
+            await _serve(connection)
+    except BaseException:
+        traceback.print_exc()
     os._exit(0)
 
 

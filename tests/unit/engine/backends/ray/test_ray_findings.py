@@ -42,7 +42,10 @@ def node_with(**facts: str) -> ClusterFacts:
         (replace(GOOD, is_open=True), "error open port: the port head:6379 takes anybody"),
         (replace(GOOD, is_dashboard_open=True), "error open port: Ray's dashboard"),
         (replace(GOOD, has_token=False), "error token: there is none here"),
-        (replace(GOOD, is_encrypted=False), "warning encryption: connections are plain text: no key goes to node-2"),
+        (
+            replace(GOOD, is_encrypted=False),
+            "warning encryption: connections are plain text: no password goes to node-2",
+        ),
         (replace(GOOD, database=""), "error database: checkpoints are files of this machine"),
         (replace(GOOD, database_problem="db does not answer"), "error database: db does not answer"),
         (replace(GOOD, problem="no"), "error cluster: cannot be joined: no"),
