@@ -81,7 +81,7 @@ def _of_doors(facts: ClusterFacts) -> Iterator[Finding]:
     if facts.is_encrypted:
         yield Finding(level="ok", what="encryption", text="Ray's TLS is on")
     elif elsewhere:
-        text = f"connections are plain text: no password goes to {', '.join(elsewhere)}. To change that, {HOW_TO_ENCRYPT}"
+        text = f"connections are plain: no password goes to {', '.join(elsewhere)}. To change that, {HOW_TO_ENCRYPT}"
         yield Finding(level="warning", what="encryption", text=text)
 
 

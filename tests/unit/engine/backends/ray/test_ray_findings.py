@@ -44,7 +44,7 @@ def node_with(**facts: str) -> ClusterFacts:
         (replace(GOOD, has_token=False), "error token: there is none here"),
         (
             replace(GOOD, is_encrypted=False),
-            "warning encryption: connections are plain text: no password goes to node-2",
+            "warning encryption: connections are plain: no password goes to node-2",
         ),
         (replace(GOOD, database=""), "error database: checkpoints are files of this machine"),
         (replace(GOOD, database_problem="db does not answer"), "error database: db does not answer"),
