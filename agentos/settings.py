@@ -433,7 +433,7 @@ def _read(path: Path, name: str) -> _File:
         with path.open(encoding="utf-8") as file:
             text = file.read(MOST_CHARACTERS + 1)
         return _File(name, text, parse_toml(text))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _File(name, "", {})
     except (NotToml, UnicodeDecodeError) as error:
         raise UsageError(f"{name}: not valid TOML: {error}.") from None

@@ -194,7 +194,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 def _add_output_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output-mode",
-        choices=[str(mode) for mode in OutputMode],
+        choices=tuple(str(mode) for mode in OutputMode),
         help="live: a block at the bottom of the terminal shows what each item does, and what ends goes by above it; "
         "stream: every line as it is written; quiet: warnings, failures and the summary only (default: live on a "
         "terminal when there are several items, else stream)",

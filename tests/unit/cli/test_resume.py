@@ -24,7 +24,7 @@ COMMANDS = {
 VALUES = {
     **{"whole_number": "7", "count": "7", "seconds": "7.5", "dollars": "0.25", "time_span": "90m"},
     **dict.fromkeys(("models.drafter", "models.reviewer", "models.coder"), "google:a word's"),
-    **{"limits.max_rounds": "7", "prices.unpriced": "2/12"},
+    **{"limits.max_rounds": "7", "prices.unpriced": "2/12", "cluster.address": "head:6379"},
 }
 """By what makes a value of the text, or by the setting it sets."""
 
