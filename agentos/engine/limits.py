@@ -11,6 +11,8 @@ MEMORY_LIMIT_VARIABLE = "AGENTOS_MEMORY_LIMIT_MB"
 _MOST_MEGABYTES = 1 << 40
 _WORKING_MEGABYTES = 200
 """What a worker needs beside what it has loaded: stacks and heaps of its threads, and a little for its nodes."""
+_VARYING_MEGABYTES = 128
+"""By how much the same load differs from one time to the next: each thread that allocates may reserve 64 of them."""
 
 
 def memory_limit(text: str) -> int | None:
@@ -27,6 +29,6 @@ def refuse_too_little(limit: int | None, loaded_megabytes: int) -> None:
     least = loaded_megabytes + _WORKING_MEGABYTES
     if limit is not None and limit < least:
         raise UsageError(
-            f"{MEMORY_LIMIT_VARIABLE}={limit}: too little for a worker of this graph, which needs at least {least}. "
-            "Raise it, or unset it."
+            f"{MEMORY_LIMIT_VARIABLE}={limit}: too little for a worker of this graph. "
+            f"Give it at least {least + _VARYING_MEGABYTES}, or unset it."
         )

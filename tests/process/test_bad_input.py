@@ -198,7 +198,7 @@ def test_a_memory_limit_that_is_no_number_or_too_low_is_refused_and_the_least_th
     assert "AGENTOS_MEMORY_LIMIT_MB='lots'" in message
 
     message = refused(sandbox, sandbox.run(env={"AGENTOS_MEMORY_LIMIT_MB": "20"}))
-    least = re.search(r"AGENTOS_MEMORY_LIMIT_MB=20: too little .* needs at least (\d+)", message)
+    least = re.search(r"AGENTOS_MEMORY_LIMIT_MB=20: too little .* at least (\d+)", message)
     assert least, message
     assert sandbox.run(env={"AGENTOS_MEMORY_LIMIT_MB": least[1]}).code == 0
 
