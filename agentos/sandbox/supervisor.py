@@ -170,14 +170,21 @@ def _verdict(spec: Spec, status: int, said: str, ended_by: EndedBy | None) -> Ve
         code = _SHELLS_SIGNAL_BASE - code
     if ended_by is None and code == -signal.SIGXFSZ:
         ended_by = EndedBy.FILE_SIZE
+    # The kernel's own limits may be faster than the next look.
     if ended_by is None and left > spec.limits.processes:
-        # The kernel's own limit was faster than the next look.
         ended_by = EndedBy.PROCESSES
+    if ended_by is None and code != 0 and _largest_process_bytes() > spec.limits.memory_mb * _MB:
+        ended_by = EndedBy.MEMORY
     return Verdict(
         exit_code=code if code >= 0 and ended_by is None else None,
         signal_number=-code if code < 0 else None,
         ended_by=ended_by.value if ended_by else None,
     )
+
+
+def _largest_process_bytes() -> int:
+    """The most memory that one of those that have ended ever had."""
+    return 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
 def _reap(child: int) -> int | None:

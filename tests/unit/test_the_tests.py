@@ -10,7 +10,7 @@ from test_import_directions import PACKAGE_DIR
 
 TESTS_DIR = Path(__file__).parents[1]
 
-OTHERS = {"_exit", "_actions", "_SubParsersAction", "_choices_actions"}
+OTHERS = {"_exit", "_replace", "_actions", "_SubParsersAction", "_choices_actions"}
 """Of Python's own library."""
 PROMISED = {"_handle_shutdown_signal"}
 """By issue 106."""

@@ -40,6 +40,8 @@ def abuse(state: State) -> State:
     note(f"quoted: {_send(lease, f'{own}/quote')}")
     note(f"redirected: {_send(lease, f'{own}/redirect')}")
     current_broker().release(lease, Abandoned())
+    # The one key is leased again only when the first lease is known to be over.
+    current_broker().acquire(Ask(provider="google", model="gemini-2.5-flash"))
     note(f"afterwards: {_send(lease, f'{own}/quote')}")
     return {}
 

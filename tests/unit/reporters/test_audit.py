@@ -68,7 +68,7 @@ def test_every_event_but_output_is_in_the_runs_file_and_each_items_own(tmp_path:
     assert [record["seq"] for record in whole] == [0, 1, 3, 4, 5, 6, 7]
     assert whole[0] == {
         "v": 1, "seq": 0, "time": AT, "run": "run-1", "type": "item_started",
-        "item": "a", "attempt": 1, "pid": 7, "resumed_after": None,
+        "item": "a", "attempt": 1, "pid": 7, "resumed_after": None, "cluster_node": "",
     }  # fmt: skip
     for item_id, kinds in {
         "a": ["item_started", "item_ended"],
