@@ -125,6 +125,8 @@ def test_one_item_is_stopped_another_retried_and_the_places_changed(
     page.get_by_role("dialog").get_by_role("button", name="Stop this item").click()
     taken = steered.wait_for_record("control_taken", act="stop", target="held")
     assert taken["reason"] == "not today"
+    # Until the answer is there the key would close the dialog, and not the item.
+    page.get_by_role("dialog").wait_for(state="hidden")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="One item more at once").click()
     steered.wait_for_record("control_taken", act="parallel", value=3)
