@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-all test-browser test-cluster check wheel docs bench clean
+.PHONY: demo test test-slow test-all test-browser test-cluster check wheel docs pins bench clean
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) tools/setup_environment.py $(VENV)
 	@touch $@
 
@@ -19,11 +19,16 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/unit/test_import_directions.py
 
-# Process tests start the command hundreds of times: compile what it loads once, before. So with the tests, whose
-# assertions pytest rewrites: five processes would each do it for themselves.
-test: $(VENV)/.installed
+# Five processes would each do it for themselves: rewrite the tests' assertions as pytest does.
+$(VENV)/.rewritten: $(VENV)/.installed $(shell find tests -name '*.py')
+	@unset PYTHONDONTWRITEBYTECODE; \
+	$(BIN)/pytest -q --collect-only tests/unit > /dev/null & \
+	$(BIN)/pytest -q --collect-only --ignore tests/unit tests > /dev/null; wait
+	@touch $@
+
+# Process tests start the command hundreds of times: compile what it loads once, before.
+test: $(VENV)/.rewritten
 	$(BIN)/python -m compileall -q agentos
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q --collect-only tests > /dev/null || true
 	$(BIN)/pytest -q -n 5 --dist loadfile --no-loadscope-reorder tests
 
 # The long kill loops and everything else that takes minutes.
@@ -52,6 +57,14 @@ docs: $(VENV)/.installed
 	mv docs/reference/commands.md.new docs/reference/commands.md
 	$(BIN)/python -m tools.reply_table
 	$(BIN)/python -m tools.file_inventory
+
+# The newest releases that pyproject.toml allows: run make test with them before they are committed.
+pins:
+	rm -rf build/pins && $(PYTHON) -m venv build/pins
+	build/pins/bin/python -m pip install --quiet '.[all,dev]'
+	grep '^#' constraints.txt > build/constraints.txt
+	build/pins/bin/python -m pip freeze --exclude agentos-workflows >> build/constraints.txt
+	mv build/constraints.txt constraints.txt
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m compileall -q agentos

@@ -18,6 +18,8 @@ from agentos.settings import FILE_NAME, Checkpoints, load_checkpoints, variable_
 
 _SCHEMES = ("postgresql://", "postgres://")
 URL_VARIABLE = variable_of("checkpoints.url")
+URL_VARIABLES = (URL_VARIABLE, variable_of("cluster.checkpoints"))
+"""Each may hold a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
-import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 DISTRIBUTION = "agentos-workflows"
 OTHER_DISTRIBUTION = "agentos"
@@ -18,7 +16,8 @@ _OTHER_METADATA = re.compile(r"agentos-(?P<version>[0-9][^-]*?)(?:-py[0-9.]+)?\.
 
 def install_line(extra: str) -> str:
     """A command that adds what an optional part needs to the very environment this runs in."""
-    from importlib import metadata, util  # noqa: PLC0415  only a hint needs it
+    import shutil  # noqa: PLC0415  Only a hint needs all this; every command comes by.
+    from importlib import metadata, util  # noqa: PLC0415
 
     wanted = f'extra == "{extra}"'
     try:
@@ -32,6 +31,8 @@ def install_line(extra: str) -> str:
 
 def install_command(names: Sequence[str], *, python: str, has_pip: bool, has_uv: bool) -> str:
     """What installs these for that interpreter. Environments that `uv` makes, for tools too, have no pip."""
+    import shlex  # noqa: PLC0415  Only a hint needs it.
+
     pip = [python, "-m", "pip", "install", *names]
     if not has_pip and has_uv:
         return shlex.join(["uv", "pip", "install", "--python", python, *names])
@@ -53,7 +54,7 @@ def _other_version() -> str:
     """By the names of folders alone: every command asks, and to read metadata would take longer than its start."""
     for folder in sys.path:
         try:
-            names = [path.name for path in Path(folder or ".").iterdir()]
+            names = os.listdir(folder or ".")  # noqa: PTH208  `pathlib` would take longer to load than this to do.
         except OSError:
             continue
         if found := [match for name in names if (match := _OTHER_METADATA.fullmatch(name))]:

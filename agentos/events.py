@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from agentos.outcomes import Cause, Outcome
+from agentos.outcomes import Cause, Outcome, counts_by_name
+from agentos.preflight import PreflightDone
 
 RECORD_VERSION = 1
 
@@ -32,20 +33,6 @@ class RunStarted:
     """The interpreter of the graph's workers and its versions, when that is not the one AgentOS runs under."""
     titles: tuple[str, ...] = ()
     """What each item is about, in the order of `items`; empty when nobody said."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreflightDone:
-    """What the run has to work with, as far as is known before it starts."""
-
-    models: tuple[str, ...] = ()
-    """Empty: only the graph knows."""
-    keys: tuple[str, ...] = ()
-    """Names of the keys that can serve these models."""
-    expected_cost_usd: float | None = None
-    """None when no past run tells."""
-    past_items: int = 0
-    """How many items of past runs the cost is judged by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +255,8 @@ class PoolExhausted:
     """How many calls the busy keys carry at once."""
     waiting: tuple[str, ...] = ()
     """Who waits, when there are open keys for other models; empty when no call of this run can start."""
+    is_overload: bool = False
+    """When `limited`: not by the keys, but because their provider is overloaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +312,8 @@ class BudgetNoticed:
     budget_usd: float
     needed_usd: float | None = None
     """What the budget would have to be for the call that does not fit; the run stops."""
+    day: str = ""
+    """The UTC day, if the budget is that of everything with this home; empty: the run's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,10 +331,8 @@ class RunEnded:
     """`item_seconds` without waiting for keys and being suspended; None in records of earlier versions."""
 
 
-Event = (
-    RunStarted
-    | PreflightDone
-    | ItemStarted
+ItemEvent = (
+    ItemStarted
     | NodeStarted
     | NodeFinished
     | OutputProduced
@@ -358,6 +347,12 @@ Event = (
     | ItemRetried
     | ItemStalled
     | ChildrenLeaked
+)
+"""About one item."""
+Event = (
+    ItemEvent
+    | RunStarted
+    | PreflightDone
     | StopRequested
     | RunFaulted
     | Warned
@@ -419,8 +414,3 @@ def to_record(stamped: Stamped) -> dict[str, Any]:
         case RunEnded(counts=counts):
             record["counts"] = counts_by_name(counts)
     return record
-
-
-def counts_by_name(counts: Mapping[Outcome, int]) -> dict[str, int]:
-    """As records have them."""
-    return {str(outcome): number for outcome, number in counts.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
-import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from agentos.errors import AgentosError
 
@@ -21,7 +23,10 @@ PRIVATE_FILE_MODE = 0o600
 PRIVATE_DIR_MODE = 0o700
 _USUAL_FILE_MODE = 0o666
 """Less what the user's umask takes away."""
+_MOST_BYTES_OF_A_CHARACTER = 4
 _LOCK_RETRY_SECONDS = 0.02
+_LEAST_AGE_SECONDS = 60.0
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class LockBusyError(AgentosError):
@@ -70,6 +75,90 @@ def remove_empty(directory: Path, levels: int = 3) -> None:
             folder.rmdir()
 
 
+def hold_dir(directory: Path) -> int:
+    """Mark the folder as in use for as long as the returned descriptor is open: however its process dies."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a folder with all in it, even where it is too deep for a path or closed to us. What cannot go stays.
+
+    No link is followed, nor one in the folder's own place. Each folder is moved up to the top before it is emptied.
+    """
+    with contextlib.suppress(OSError):
+        if directory.is_symlink():
+            return
+        directory.chmod(PRIVATE_DIR_MODE)
+        top = os.open(directory, _FOLDER)
+        try:
+            waiting = _emptied(top, top)
+            while waiting:
+                name = waiting.pop()
+                with contextlib.suppress(OSError):
+                    folder = os.open(name, _FOLDER, dir_fd=top)
+                    try:
+                        waiting += _emptied(folder, top)
+                    finally:
+                        os.close(folder)
+                    os.rmdir(name, dir_fd=top)
+        finally:
+            os.close(top)
+        directory.rmdir()
+
+
+def _emptied(folder: int, top: int) -> list[str]:
+    """Remove files of a folder and move its folders to the top; their names there."""
+    moved = []
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        with contextlib.suppress(OSError):
+            if entry.is_dir(follow_symlinks=False):
+                name = os.urandom(8).hex()
+                # Only what may be written can be moved.
+                os.chmod(entry.name, PRIVATE_DIR_MODE, dir_fd=folder)
+                os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
+                moved.append(name)
+            else:
+                os.unlink(entry.name, dir_fd=folder)
+    return moved
+
+
+def files_below(directory: Path, enters: Callable[[str], bool] = lambda _name: True) -> Iterator[os.DirEntry[str]]:
+    """Whatever is no folder, as deep as a path leads; links are not followed, what cannot be read is passed over.
+
+    `enters` is asked which folders to look into, by their names.
+    """
+    folders = [os.fspath(directory)]
+    while folders:
+        entries: list[os.DirEntry[str]] = []
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as found:
+            entries = list(found)
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield entry
+            elif enters(entry.name):
+                folders.append(entry.path)
+
+
+def remove_left(directories: Iterable[Path], now: float) -> None:
+    """Remove folders that somebody has held who is dead."""
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            # One that is just being made is not held yet.
+            if now - directory.lstat().st_mtime > _LEAST_AGE_SECONDS:
+                descriptor = os.open(directory, _FOLDER)
+                try:
+                    if fcntl is not None:
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove_tree(directory)
+                finally:
+                    os.close(descriptor)
+
+
 def sync_dir(directory: Path) -> None:
     """Make names in a folder durable. Where a folder cannot be opened, a rename is as durable as it gets."""
     with contextlib.suppress(OSError):
@@ -97,11 +186,31 @@ def read_regular(path: Path, limit_bytes: int, *, follow_link: bool = False) -> 
         os.close(descriptor)
 
 
+def read_regular_text(path: Path, limit_characters: int) -> str:
+    """The first `limit_characters` of a text file of the user's own, which may be a link; never blocks.
+
+    OSError when it cannot be read or is not a regular file, UnicodeDecodeError when it is not UTF-8.
+    """
+    data = read_regular(path, limit_characters * _MOST_BYTES_OF_A_CHARACTER, follow_link=True)
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read(limit_characters)
+
+
 @contextlib.contextmanager
-def locked(lock_path: Path, *, timeout_seconds: float = 60.0) -> Iterator[None]:
+def open_record(path: Path) -> Iterator[BinaryIO]:
+    """For reading a file that may not be one: what is no regular file is as good as none, and is not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "not a regular file", str(path))
+        yield file
+
+
+@contextlib.contextmanager
+def locked(lock_path: Path, *, timeout_seconds: float = 60.0) -> Iterator[int]:
     """Hold `lock_path` for the block, one thread of one process at a time. The kernel gives it back when we die.
 
-    The file stays on disk: removing it would let two holders in. Raises LockBusyError after the timeout.
+    Yields its descriptor: a child that inherits it holds the lock too, until it ends. The file stays on disk:
+    removing it would let two holders in. Raises LockBusyError after the timeout.
     """
     lock_path.parent.mkdir(mode=PRIVATE_DIR_MODE, parents=True, exist_ok=True)
     descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
@@ -109,7 +218,7 @@ def locked(lock_path: Path, *, timeout_seconds: float = 60.0) -> Iterator[None]:
         _acquire(descriptor, lock_path, timeout_seconds)
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
+        yield descriptor
     finally:
         # Closing the descriptor releases the lock.
         os.close(descriptor)
@@ -139,7 +248,7 @@ def _acquire(descriptor: int, lock_path: Path, timeout_seconds: float) -> None:
 
 
 def _write_beside(path: Path, content: str | bytes, mode: int) -> Path:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

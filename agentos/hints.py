@@ -52,14 +52,15 @@ class Hint(Enum):
 
     ADD_KEY = "agentos keys add {provider} --provider {provider}"
     CHECK_KEYS = "agentos keys check"
+    RESET_KEY = "agentos keys reset {name}"
     REMOVE_KEY = "agentos keys rm {name}"
     MAKE_PRIVATE = "chmod 600 {path}"
 
     WRITE_SETTINGS = "agentos init{project}"
     DESIGN_ALL = "lld-workflow --all{project}"
-    PREVIEW_DESIGNS = "lld-workflow --all --dry-run{project}"
-    DESIGN_NEXT = "agentos lld --all{options}"
-    IMPLEMENT_NEXT = "agentos implement --all{options}"
+    PREVIEW_DESIGNS = "lld-workflow --all --dry-run{options}{project}"
+    DESIGN_NEXT = "agentos lld --all{options}{project}"
+    IMPLEMENT_NEXT = "agentos implement --all{options}{project}"
 
     LOOK_AT_REVIEW = "agentos review {label}{project}"
     APPROVE = "agentos review {label} --approve{project}"
@@ -72,12 +73,13 @@ class Hint(Enum):
     DEMO = "agentos demo --dir {folder}"
     LIST_RUNS = "agentos runs"
     SHOW_RESULTS = "agentos runs result"
-    SHOW_LAST_RUN = "agentos runs show last"
+    SHOW_RUN = "agentos runs show {run}"
     SHOW_DOCUMENT = "agentos show {label}{project}"
     LINT = "agentos lint {path}"
 
     LIST_WORKSTREAMS = "agentos ws list{project}"
     NEW_WORKSTREAM = 'agentos ws new login-page "Add a login page"{project}'
+    RUN_WORKSTREAM = "agentos ws run {slug}{options}{project}"
     GIVE_TEXT = 'agentos ws new {slug} "what to build"{project}'
     COMPLETE_WORKSTREAM = "agentos ws complete {slug}{project}"
     LEASE_PORT = "agentos ws lease {slug} --port WEB_PORT{project}"
@@ -96,6 +98,7 @@ class Hint(Enum):
     GIT_INIT = "git init {folder}"
     BRANCH_BACK = "git -C {repository} branch {branch} {commit}"
     MERGE = "git -C {repository} merge --no-edit {branch}"
+    FETCH_BRANCH = "git -C {repository} fetch {remote} {branch}"
     SHOW_BRANCH = "git -C {repository} --no-pager show --stat {branch}"
 
     def line(self, *, place: Place | None = None, **values: object) -> str:

@@ -11,15 +11,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentos.database import URL_VARIABLE
+from agentos.database import URL_VARIABLES
 from agentos.engine import removed_variables
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
-from agentos.engine.checkpoints import access_of, forget_set_aside, outlived, store_for, waiting_as_a_run
+from agentos.engine.checkpoints import access_of, forget_set_aside, outlived, probe_of, store_for, waiting_as_a_run
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.claims import Claims, claim_name, claims_of, take_claims
+from agentos.engine.claims import Claims, FileClaims, claim_name, claims_of, take_claims
 from agentos.engine.control import ControlServer
 from agentos.engine.coordinator import Coordinator
 from agentos.engine.done_notes import Done, StillDone, always, notes_of
@@ -32,24 +32,26 @@ from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan, item_hash
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.signals import signals_handled, stops_deferred
+from agentos.engine.store_patience import StorePatience
 from agentos.errors import ExitCode, UsageError
-from agentos.events import Listener, PreflightDone, RunNoticed, Stamped, Warned
-from agentos.files import remove_all, remove_empty
+from agentos.events import Listener, RunNoticed, Stamped, Warned
+from agentos.files import remove_all, remove_empty, write_private
 from agentos.gateway.environment import upstream_urls
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import LIMIT_VARIABLE, CredentialSet, load_credentials, load_salt, scrubbed
+from agentos.keys.day_budget import day_budget
 from agentos.keys.key_file import KeyFile
 from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.refusals import Patience
 from agentos.keys.send_log import SendLog
-from agentos.keys.shared_pool import shared_pool
 from agentos.llm import in_worker
 from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
 from agentos.llm.keyless import with_keyless
 from agentos.llm.settings import MODEL_PRICES_VARIABLE, UNPRICED_VARIABLE
-from agentos.paths import store_path
+from agentos.paths import results_lock_path, store_path
+from agentos.preflight import PreflightDone
 from agentos.processes import host
 from agentos.providers.addresses import is_on_this_machine
 from agentos.providers.provider import base_url_variable
@@ -59,12 +61,16 @@ from agentos.reporters.audit import AuditReporter
 from agentos.reporters.logs import LogReporter
 from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.results import ResultsReporter
+from agentos.reporters.resume_line import KEPT_INPUT, with_run_dir
 from agentos.reporters.summary import SummaryReporter
 from agentos.run_gateway import RunGateway
-from agentos.run_notify import LAST_SECONDS, Notifier
 from agentos.run_output import RunOutput
 from agentos.settings import FROZEN_VARIABLE, Settings, freeze, with_environment
 from agentos.text.words import listed
+
+if TYPE_CHECKING:
+    from agentos.keys.shared_pool import SharedPool
+    from agentos.run_notify import Notifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +98,8 @@ class RunRequest:
     label_prefix: str = ""
     resume_command: str = ""
     """What resumes it, with places for what only its end tells: see `reporters.resume_line`."""
+    piped_input: str = ""
+    """What came through standard input: kept with the run's records, where the line that resumes it finds it."""
     preflight: PreflightDone | None = None
     """What was found before the start, to be told first."""
     notices: Sequence[str] = ()
@@ -133,6 +141,11 @@ class RunRequest:
     """Standard output carries the event stream; people's text goes to standard error."""
     shows_node: bool = False
     """Lines of the console say which node of a cluster their item is on."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Of its own or of the home's."""
+        return self.budget_usd is not None or self.settings.budget.usd_per_day is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,16 +189,23 @@ class Launcher:
             # What the database wants to hear may come from a file that only libpq knows.
             keys.redactor.add([access_of(request.project_dir).password])
             with _records_kept():
+                if request.piped_input:
+                    write_private(run_dir / KEPT_INPUT, request.piped_input)
                 claims = cleanup.enter_context(claims_of(request.project_dir, f"run {run_dir.name}"))
                 cleanup.callback(self._discard_unless_begun, claims)
+                if request.results_target is not None and not _is_stdout(request.results_target):
+                    _claim_results(request.results_target, cleanup)
                 audit = AuditReporter(run_dir, output.json_sink if request.is_json else None)
                 results = _results_reporter(request, run_dir, output)
             gateway = _gateway(request, keys, loop, urls)
+            patience = StorePatience(
+                loop, probe_of(request.project_dir, on_wait=self._warn, is_hurried=lambda: self._is_hurried)
+            )
             notifier = self._notifier(cleanup, run_dir, keys)
             setup = _worker_setup(request, run_dir.name, urls, keys, gateway)
             run = Coordinator(
                 _with_own_settings(request.plan, request.settings),
-                _settings(request, run_dir.name),
+                _settings(request, run_dir),
                 loop=loop,
                 reporters=[
                     *output.reporters(self._pause_output),
@@ -197,8 +217,9 @@ class Launcher:
                 vital_reporters=[audit, *([results] if results else [])],
                 claims=claims,
                 backend=lambda events: _backend(request, loop, events, setup, claims, keys.redactor),
-                keys=lambda control, emit: _lease_server(request, keys, loop, control, emit, gateway),
+                keys=lambda control, emit: _lease_server(request, keys, loop, control, emit, gateway, patience),
                 redactor=keys.redactor,
+                store_patience=patience,
                 hold_node=request.hold_node,
             )
             cleanup.enter_context(
@@ -263,10 +284,17 @@ class Launcher:
         notify = self._request.settings.notify
         if not notify.command and not notify.desktop:
             return None
+        from agentos.run_notify import Notifier  # noqa: PLC0415  Few ask to be told.
+
         environment = keys.scrub(self._request.environment)
         made = Notifier(notify, run_dir, environment, redact=keys.redactor.redact_text, on_failure=self._warn)
         cleanup.callback(lambda: _finish_notifying(made, self._exit_code))
         return made
+
+    @property
+    def _is_hurried(self) -> bool:
+        run = self._run
+        return run is not None and run.is_hurried
 
     def _warn(self, text: str) -> None:
         if self._run is not None:
@@ -334,6 +362,8 @@ def _listen(cleanup: ExitStack, run_dir: Path, loop: Loop, run: Coordinator) -> 
 
 def _finish_notifying(notifier: Notifier, exit_code: ExitCode) -> None:
     """Whoever has stopped the run by hand does not wait for messages to themselves."""
+    from agentos.run_notify import LAST_SECONDS  # noqa: PLC0415  Loaded with the notifier.
+
     notifier.finish(0.0 if exit_code is ExitCode.INTERRUPTED else LAST_SECONDS)
     if notifier.untold_failure:
         sys.stderr.write(f"Warning: {notifier.untold_failure}\n")
@@ -349,6 +379,16 @@ def _tidy_up(project_dir: Path, now: datetime) -> None:
 
 def _is_stdout(target: Path | None) -> bool:
     return target is not None and str(target) == "-"
+
+
+def _claim_results(target: Path, cleanup: ExitStack) -> None:
+    """Two runs that write one file would each replace it under the other. Raises UsageError."""
+    claims = cleanup.enter_context(FileClaims(results_lock_path()))
+    cleanup.callback(claims.discard)
+    if not claims.take(str(target.resolve())):
+        raise UsageError(
+            f"--output {str(target)!r}: another run writes its results there now. Wait for it, or give another name."
+        )
 
 
 def _results_reporter(request: RunRequest, run_dir: Path, output: RunOutput) -> ResultsReporter | None:
@@ -387,10 +427,8 @@ def _records_kept() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise  # Of no folder: the command says what to do.
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise  # The folder is right, and the disk full: the command says so.
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT):
+            raise  # Not of this folder: the command says what to do.
         raise UsageError(
             f"Cannot keep records in {error.filename}: {error.strerror}. Set AGENTOS_HOME to a writable folder."
         ) from None
@@ -419,7 +457,7 @@ class _Keys:
 
     def scrub(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The environment without keys, nor the address of the database: workers are sent that in a message."""
-        scrubbed_environment = {name: value for name, value in environment.items() if name != URL_VARIABLE}
+        scrubbed_environment = {name: value for name, value in environment.items() if name not in URL_VARIABLES}
         for each in self._all:
             scrubbed_environment = scrubbed(scrubbed_environment, each)
         return scrubbed_environment
@@ -432,7 +470,9 @@ def _lease_server(
     control: RunControl,
     emit: Listener,
     gateway: RunGateway,
+    store_patience: StorePatience,
 ) -> LeaseServer:
+    priorities = {item.id: item.priority for item in request.plan.items}
     own_file = KeyFile(load=lambda: with_keyless(load_credentials(environ=request.environment)))
     broker = KeyBroker(
         with_keyless(keys.credentials),
@@ -440,11 +480,12 @@ def _lease_server(
         memory=keys.memory,
         sends=SendLog() if keys.credentials.credentials else None,
         salt=load_salt() if keys.credentials.credentials else b"",
-        pool=shared_pool(with_keyless(keys.credentials), load_salt()) if keys.credentials.credentials else None,
-        budget=_budget(request),
+        pool=_shared_pool(keys) if keys.credentials.credentials else None,
+        budget=_budget(request, store_patience),
+        day_budget=day_budget(request.settings.budget.usd_per_day),
         patience=_patience(request.max_wait_seconds),
         key_file=own_file if request.credentials is None else None,
-        priority_of={item.id: item.priority for item in request.plan.items}.__getitem__,
+        priority_of=lambda owner: priorities.get(owner, 0),
         on_reload=lambda changed: keys.redactor.add(changed.secrets.values()),
     )
     return LeaseServer(
@@ -456,6 +497,12 @@ def _lease_server(
         needed_models=request.needed_models,
         gateway=gateway,
     )
+
+
+def _shared_pool(keys: _Keys) -> SharedPool | None:
+    from agentos.keys.shared_pool import shared_pool  # noqa: PLC0415  Only whoever has keys shares a pool.
+
+    return shared_pool(with_keyless(keys.credentials), load_salt())
 
 
 def _gateway(request: RunRequest, keys: _Keys, loop: Loop, urls: Mapping[str, str]) -> RunGateway:
@@ -474,7 +521,7 @@ def _served(request: RunRequest, keys: _Keys) -> list[str]:
     return keys.providers if request.preload_providers is None else []
 
 
-def _budget(request: RunRequest) -> Budget | None:
+def _budget(request: RunRequest, store_patience: StorePatience) -> Budget | None:
     """With what the runs that this one resumes have spent."""
     if request.budget_usd is None:
         return None
@@ -484,8 +531,11 @@ def _budget(request: RunRequest) -> Budget | None:
 
     def note_spent(spent_usd: float) -> None:
         # What cannot be noted is counted for this run at least.
-        with suppress(OSError):
-            notes.note_spent(spent_usd)
+        def note() -> None:
+            with suppress(OSError):
+                notes.note_spent(spent_usd)
+
+        store_patience.when_it_answers(note)
 
     return Budget(request.budget_usd, notes.spent_usd(), note_spent)
 
@@ -549,15 +599,18 @@ def _worker_setup(
     request: RunRequest, run_id: str, urls: Mapping[str, str], keys: _Keys, gateway: RunGateway
 ) -> WorkerSetup:
     environment = _workers_environment(request, urls, keys.providers)
+    clients = gateway.shared_environment()
     return WorkerSetup(
         run_id=run_id,
         graph=request.graph,
         search_dir=request.search_dir,
         checkpoint_address=store_for(request.project_dir).address(ItemRef(request.workflow, "")),
-        environment=_without_keys(environment, keys, request.pass_env, gateway.shared_environment()),
+        environment=_without_keys(environment, keys, request.pass_env, clients),
         python=request.python.path if request.python else None,
         extension=in_worker.EXTENSION,
         extension_options=_preloads(request, keys.providers, gateway),
+        service_port=gateway.port,
+        service_variables=frozenset(clients),
     )
 
 
@@ -577,7 +630,7 @@ def _passing_on(request: RunRequest) -> list[str]:
             raise UsageError(f"--pass-env {name}: it is not set. Export it, or put it into the env file.")
     if not request.pass_env:
         return []
-    unseen = "the pool and --budget do not see" if request.budget_usd is not None else "the pool does not see"
+    unseen = "the pool and the budget do not see" if request.has_budget else "the pool does not see"
     return [f"workers get {listed(list(request.pass_env))}: {unseen} what they call with it"]
 
 
@@ -590,13 +643,13 @@ def _preloads(request: RunRequest, held: Sequence[str], gateway: RunGateway) -> 
         return in_worker.preload_options(providers=called, gateway_port=port)
     default = request.environment.get("AGENTOS_MODEL", "").partition(":")[0]
     likely = [name for name in callable_names if default == name or (name in held and not default)]
-    is_unseen = request.budget_usd is not None and not held
+    is_unseen = request.has_budget and not held
     return in_worker.preload_options(if_used=likely, has_budget=is_unseen, gateway_port=port)
 
 
-def _settings(request: RunRequest, run_id: str) -> RunSettings:
+def _settings(request: RunRequest, run_dir: Path) -> RunSettings:
     return RunSettings(
-        run_id=run_id,
+        run_id=run_dir.name,
         workflow=request.workflow,
         project_dir=request.project_dir,
         parallel=request.parallel,
@@ -615,7 +668,7 @@ def _settings(request: RunRequest, run_id: str) -> RunSettings:
             "store": str(store_path(request.project_dir, request.workflow)),
         },
         label_prefix=request.label_prefix,
-        resume_command=request.resume_command,
+        resume_command=with_run_dir(request.resume_command, run_dir),
         folder=str(Path.cwd()),
         budget_usd=request.budget_usd,
         python=str(request.python or ""),

@@ -5,7 +5,7 @@ Records hold the names; whoever reads one gets the outcome with `outcome_named`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -128,7 +128,7 @@ FAILED: Final = Outcome(
 )
 SKIPPED: Final = Outcome(
     name="skipped",
-    meaning="not done: a dependency did not end well, another run has the item, or somebody skipped it",
+    meaning="not done: a dependency did not succeed, another run has the item, or somebody skipped it",
     clause="was skipped",
     is_failure=True,
     is_unfinished=True,
@@ -218,3 +218,8 @@ def run_exit_code(item_codes: Collection[ExitCode], stop: ExitCode | None = None
         return stop
     codes = {*item_codes, ExitCode.INTERRUPTED if has_left else ExitCode.OK}
     return next((code for code in _GRAVEST_FIRST if code in codes), ExitCode.OK)
+
+
+def counts_by_name(counts: Mapping[Outcome, int]) -> dict[str, int]:
+    """As records have them."""
+    return {str(outcome): number for outcome, number in counts.items()}

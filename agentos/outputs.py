@@ -22,7 +22,13 @@ def write(path: str | Path, content: str | bytes) -> None:
     Outside a run it is written at once. Raises UnusableTarget for a path that no document can have.
     """
     if "\0" in str(path):
-        raise UnusableTarget(f"{str(path)!r} is no path for a document: it contains a null character")
+        raise UnusableTarget(f"{str(path)!r} is not a path for a document: it contains a null character")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UnusableTarget(
+            f"{str(path)!r} is not a path for a document: it contains bytes that are no text"
+        ) from None
     # Through links, as every program writes: a document does not replace the link to it.
     target = Path(os.path.realpath(path))
     refuse_special(target)

@@ -54,6 +54,11 @@ def runs_dir() -> Path:
     return home_dir() / "logs" / "parallel"
 
 
+def results_lock_path() -> Path:
+    """Which files of users runs write their results to at this moment."""
+    return home_dir() / "results.lock"
+
+
 def lineage_dir(project_dir: Path, label: str) -> Path:
     """Every draft, verdict and prompt of one item, unless the project keeps them itself."""
     return home_dir() / "lineage" / project_key(project_dir) / label
@@ -109,6 +114,11 @@ def key_pool_dir() -> Path:
 
 def key_sends_path() -> Path:
     return home_dir() / "keys" / "sends.log"
+
+
+def spending_dir() -> Path:
+    """What the home has spent today, if it has a cap per day."""
+    return home_dir() / "keys" / "spending"
 
 
 def known_models_path() -> Path:

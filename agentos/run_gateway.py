@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from agentos.engine.loop import READ, WRITE, Loop
+from agentos.engine.connection import Connection
+from agentos.engine.loop import READ, Loop
 from agentos.gateway.clients import new_token
 from agentos.gateway.environment import client_environment
 from agentos.gateway.messages import (
@@ -25,6 +26,7 @@ from agentos.gateway.messages import (
     KeyGiven,
     KeyWanted,
     KeyWithheld,
+    PortKnown,
     ToGateway,
     WorkerKnown,
     from_gateway,
@@ -45,7 +47,6 @@ from agentos.wire import LineBuffer
 
 TakeRequest = Callable[[str, LeaseRequest], None]
 _BACKLOG = 512
-_READ_BYTES = 1 << 16
 
 
 class RunGateway:
@@ -77,11 +78,12 @@ class RunGateway:
         self._shared_token = new_token()
         self._tokens: dict[str, str] = {}
         self._workers: dict[str, int] = {}
+        self._ports: dict[int, str] = {}
+        """Where calls from other machines come in, and whose they are."""
         self._take: TakeRequest = lambda _owner, _request: None
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._control: Connection | None = None
         self._lines = LineBuffer()
-        self._unsent = bytearray()
         self._waiting: set[tuple[str, int]] = set()
         self._held: set[tuple[str, int]] = set()
         self._covered: dict[str, tuple[str, Lease]] = {}
@@ -107,6 +109,10 @@ class RunGateway:
         self._workers[item_id] = pid
         self._send(WorkerKnown(owner=item_id, pid=pid))
 
+    def worker_reached(self, item_id: str, port: int) -> None:
+        self._ports[port] = item_id
+        self._send(PortKnown(owner=item_id, port=port))
+
     def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
         """What the item's worker is told of its lease: a token for the key, and that its call comes through us."""
         if not granted.lease.secret:
@@ -122,6 +128,7 @@ class RunGateway:
     def dismiss(self, item_id: str) -> None:
         """The item's worker is gone, and its tokens with it."""
         self._workers.pop(item_id, None)
+        self._ports = {port: whose for port, whose in self._ports.items() if whose != item_id}
         self._covered = {token: each for token, each in self._covered.items() if each[0] != item_id}
         if self._tokens.pop(item_id, None) is not None:
             self._send(Dismiss(owner=item_id))
@@ -160,49 +167,21 @@ class RunGateway:
             )
         finally:
             theirs.close()
-        ours.setblocking(False)
-        self._control = ours
-        self._loop.watch(ours.fileno(), READ, self._serve_control)
-        self._send(Begin(shared_token=self._shared_token))
+        self._control = Connection(self._loop, ours, self._hear, self._lost)
+        # Where clients find us by their variables, a graph may set those again, as `load_dotenv(override=True)` does.
+        self._send(Begin(shared_token=self._shared_token, takes_own_keys=bool(self._served)))
         for item_id, token in self._tokens.items():
             self._send(Admit(token=token, owner=item_id))
         for item_id, pid in self._workers.items():
             self._send(WorkerKnown(owner=item_id, pid=pid))
+        for port, item_id in self._ports.items():
+            self._send(PortKnown(owner=item_id, port=port))
 
     def _send(self, message: ToGateway) -> None:
         if self._control is not None:
-            self._unsent += to_gateway.encode(message)
-            self._push()
+            self._control.send(to_gateway.encode(message))
 
-    def _push(self) -> None:
-        assert self._control is not None
-        try:
-            while self._unsent:
-                del self._unsent[: self._control.send(self._unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._unsent.clear()  # It is gone, which is heard when it is read from.
-        wanted = READ | WRITE if self._unsent else READ
-        self._loop.watch(self._control.fileno(), wanted, self._serve_control)
-
-    def _serve_control(self, events: int) -> None:
-        if events & WRITE:
-            self._push()
-        if events & READ:
-            self._read()
-
-    def _read(self) -> None:
-        assert self._control is not None
-        try:
-            data = self._control.recv(_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._lost()
-            return
+    def _hear(self, data: bytes) -> None:
         for line in self._lines.feed(data):
             match from_gateway.decode(line):
                 case Asked(owner=owner, request=request):
@@ -242,10 +221,8 @@ class RunGateway:
 
     def _end_process(self) -> None:
         if self._control is not None:
-            self._loop.unwatch(self._control.fileno())
             self._control.close()
             self._control = None
-            self._unsent.clear()
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.kill()

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agentos.dashboard.live import LEAST_ROWS, LiveRun
 from agentos.engine.emitter import Reporter
 from agentos.engine.loop import Loop, Timer
 from agentos.engine.stopping import GRACE
@@ -16,15 +16,18 @@ from agentos.engine.stream_sink import StreamSink
 from agentos.environment import environment
 from agentos.events import Stamped
 from agentos.processes import host
-from agentos.reporters.bottom import Bottom, LiveBlock
 from agentos.reporters.console import ConsoleReporter
 from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.painting import Painter
 from agentos.reporters.progress import Progress
+from agentos.reporters.terminal_bottom import LEAST_ROWS, Bottom, LiveBlock
 from agentos.reporters.title import WindowTitle
 from agentos.text.encodings import Transcoded, is_utf8
 from agentos.text.terminal_kind import terminal_kind
-from agentos.text.window import columns_of, window_of
+from agentos.text.window import columns_of, typed_bytes, window_of
+
+if TYPE_CHECKING:
+    from agentos.dashboard.live import LiveRun
 
 
 class RunOutput:
@@ -107,7 +110,7 @@ class RunOutput:
         mode = _mode(mode, can_live=can_live, is_plain=not kind.colour or item_count < 2)
         painter = Painter(colour=kind.colour, many_colours=kind.many_colours, links=kind.links, run_dir=run_dir)
         progress = Progress()
-        live = LiveRun(painter, progress, stages) if mode is OutputMode.LIVE else None
+        live = _live_run(painter, progress, stages) if mode is OutputMode.LIVE else None
         encoded = sink if is_utf8(encoding) else Transcoded(sink, encoding)
         console = ConsoleReporter(
             encoded,
@@ -127,7 +130,8 @@ class RunOutput:
 
 
 _NO_LIVE = (
-    f"--output-mode live needs a terminal with UTF-8 and at least {LEAST_ROWS} rows, and no CI; lines are streamed"
+    f"--output-mode live needs a terminal with UTF-8 and at least {LEAST_ROWS} rows, not TERM=dumb, and no CI; "
+    "lines are streamed"
 )
 
 
@@ -138,6 +142,12 @@ def _mode(wanted: OutputMode | None, *, can_live: bool, is_plain: bool) -> Outpu
     return wanted or (OutputMode.STREAM if is_plain else OutputMode.LIVE)
 
 
+def _live_run(painter: Painter, progress: Progress, stages: Sequence[str]) -> LiveRun:
+    from agentos.dashboard.live import LiveRun  # noqa: PLC0415  Only a terminal shows it.
+
+    return LiveRun(painter, progress, stages)
+
+
 def _block(live: LiveRun, descriptor: int, sink: StreamSink) -> Bottom:
     """Drawn only when it is seen at once, and not over a shell's prompt."""
     typed_group = environment().get(host.TERMINAL_GROUP_VARIABLE, "")
@@ -145,6 +155,7 @@ def _block(live: LiveRun, descriptor: int, sink: StreamSink) -> Bottom:
         live.lines,
         lambda: window_of(descriptor),
         may_draw=lambda: not sink.is_behind and host.is_in_foreground(descriptor, typed_group),
+        typed_bytes=lambda: typed_bytes(descriptor),
     )
 
 

@@ -49,6 +49,25 @@ class WholeNumber:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dollars:
+    most: int = 1_000_000
+
+    def read(self, text: str) -> Any:
+        try:
+            return float(text.strip().removeprefix("$"))
+        except ValueError:
+            return text
+
+    def refusal(self, where: str, value: Any) -> str:
+        if type(value) in (int, float) and 0 <= value <= self.most:
+            return ""
+        return _must_be(where, f"dollars from 0 to {self.most:,}, like 20.0", value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "number", "minimum": 0, "maximum": self.most}
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     words: str
@@ -68,9 +87,10 @@ class Text:
         return {"type": "string", "pattern": self.pattern}
 
 
-@dataclass(frozen=True, slots=True)
 class Secret(Text):
     """A text that is never repeated: it may hold a password."""
+
+    __slots__ = ()
 
     def refusal(self, where: str, value: Any) -> str:
         return "" if self.takes(value) else f"{where} must be {self.words}, got a text that may hold a password."
@@ -90,7 +110,6 @@ class OneOf:
         return {"type": "string", "enum": list(self.choices)}
 
 
-@dataclass(frozen=True, slots=True)
 class YesOrNo:
     def read(self, text: str) -> Any:
         return {"true": True, "false": False}.get(text.strip().lower(), text)
@@ -113,17 +132,16 @@ class ListOf:
         if not isinstance(value, list | tuple):
             return _must_be(where, f"a list, each entry {self.entry.words}", value)
         refused = [entry for entry in value if not self.entry.takes(entry)]
-        return _must_be(f"each entry of {where}", self.entry.words, refused[0]) if refused else ""
+        return _must_be(f"{where}: each entry", self.entry.words, refused[0]) if refused else ""
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": self.entry.schema()}
 
 
-@dataclass(frozen=True, slots=True)
 class Command(ListOf):
     """A program and its arguments; no shell reads them."""
 
-    entry: Text = Text("a program or one of its arguments", r"^[^\x00]+$")
+    __slots__ = ()
 
     def read(self, text: str) -> Any:
         """A JSON list, or words as a shell would split them."""
@@ -133,7 +151,6 @@ class Command(ListOf):
             return text
 
 
-@dataclass(frozen=True, slots=True)
 class Model:
     """Empty leaves the choice to whoever asks."""
 
@@ -163,14 +180,14 @@ def _must_be(where: str, words: str, value: Any) -> str:
     return f"{where} must be {words}, got {one_line(repr(value), _LONGEST_VALUE)}."
 
 
-_INSIDE = r"(?![/~])(?!(.*/)?\.\.(/|$))[^\x00-\x1f\x7f]+"
+_INSIDE = r"(?![/~\s])(?!(.*/)?\.\.(/|$))[^\x00-\x1f\x7f]+"
 """A path that does not lead out of the project, as far as its text can tell."""
 _DOLLARS = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
 _ANY_TEXT = Text("a string", r"^[^\x00]*$")
 _LINE = r"[^\x00-\x1f\x7f]"
 OWN_PROVIDER = r"[a-z][a-z0-9_]{0,31}"
 """What a provider that the user declares may be called: part of a variable's name."""
-_SOURCE = Text("a folder, or github:owner/repo?label=ready", rf"^{_LINE}+$")
+_SOURCE = Text("a folder, or github:owner/repo?label=ready", rf"^(?!\s){_LINE}+$")
 _FOLDER = Text("a folder inside the project, like docs/designs", f"^{_INSIDE}$")
 _FOLDER_OR_NONE = Text("a folder inside the project, like docs/lineage, or empty", f"^({_INSIDE})?$")
 _FILES_OR_NONE = Text("a pattern of files inside the project, like build/*.xml, or empty", f"^({_INSIDE})?$")
@@ -204,9 +221,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.context_tokens": WholeNumber(most=1_000_000),
     "prices.models": ListOf(_PRICE_OF_MODEL),
     "prices.unpriced": _PRICE_OR_NONE,
-    "notify.command": Command(),
+    "notify.command": Command(Text("a program or one of its arguments", r"^[^\x00]+$")),
     "notify.on": ListOf(_NOTIFY_REASON),
     "notify.desktop": YesOrNo(),
+    "budget.usd_per_day": Dollars(),
     "review.gate": OneOf(("none", "draft", "verdict", "all")),
     "implementation.test": _ANY_TEXT,
     "implementation.python": Text("the path of an interpreter, or empty", rf"^{_LINE}*$"),

@@ -1,6 +1,7 @@
 """Settings: flags win over the environment, the environment over `agentos.toml`, that over defaults.
 
-`[notify]` is different: it names a command, so it comes from the user's own `agentos.toml` under AGENTOS_HOME.
+`[notify]` and `[budget]` are different: no project decides of them, so they come from the user's own `agentos.toml`
+under AGENTOS_HOME.
 
 The one place that reads either file. A command reads it once; its run's workers get what was read, so that a run
 does not change under way because a file or a variable did.
@@ -9,16 +10,18 @@ does not change under way because a file or a variable did.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentos.environment import environment
 from agentos.errors import UsageError
+from agentos.files import read_regular_text
 from agentos.paths import own_settings_path
 from agentos.providers.addresses import is_on_this_machine
 from agentos.providers.registry import COMPATIBLE_KIND, Declared, declare, known_providers, providers
@@ -27,14 +30,19 @@ from agentos.text.suggestions import nearest
 from agentos.text.toml import MOST_CHARACTERS, NotToml, line_of, parse_toml
 
 FILE_NAME = "agentos.toml"
-OWN_SECTION = "notify"
-"""What is read from the user's own file alone, under AGENTOS_HOME."""
+OWN_SECTIONS: Mapping[str, str] = {
+    "notify": "[notify] runs a command with your rights",
+    "budget": "[budget] is what you may spend, over all projects",
+}
+"""What is read from the user's own file alone, under AGENTOS_HOME, and why."""
 FROZEN_VARIABLE = "AGENTOS_SETTINGS"
 """What a worker is sent: the settings its run was started with, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
+    """Where items come from."""
+
     issues: str = "docs/issues"
     """A folder of Markdown files, or `github:owner/repo?label=ready`."""
     briefs: str = "ideas/active"
@@ -43,6 +51,8 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
+    """Where documents go."""
+
     issues_dir: str = "docs/issues"
     """Where issues written from briefs go."""
     lld_dir: str = "docs/lld/active"
@@ -54,6 +64,8 @@ class Documents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
+    """Who writes, reviews and codes: `provider:model` each."""
+
     drafter: str = ""
     reviewer: str = ""
     coder: str = ""
@@ -70,6 +82,8 @@ class Models:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
+    """How many items at once, and how much each may take."""
+
     parallel: int = 1
     max_rounds: int = 5
     context_tokens: int = 6000
@@ -82,7 +96,7 @@ class Prices:
     models: tuple[str, ...] = ()
     """`provider:model IN/OUT` each; they win over the built-in table."""
     unpriced: str = ""
-    """`IN/OUT` for every model that has no price; empty: such a model and a budget exclude each other."""
+    """`IN/OUT` for every model that has no price; empty: such a model cannot be used with a budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +107,8 @@ class ReviewGates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
+    """How code is tested, committed and kept within bounds."""
+
     test: str = ""
     """The command that runs the tests; empty means pytest."""
     python: str = ""
@@ -122,6 +138,8 @@ class Implementation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workstreams:
+    """What a new worktree is given."""
+
     dir: str = ""
     """Where worktrees are made; empty means under AGENTOS_HOME."""
     copy: tuple[str, ...] = ()
@@ -146,6 +164,14 @@ class Notify:
     """What is told."""
     desktop: bool = False
     """Tell it by a notification of the desktop, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """What everything with this home may spend together. A user's own: no project can set it."""
+
+    usd_per_day: float | None = None
+    """Per UTC day; None is no cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +231,7 @@ class Settings:
     implementation: Implementation = Implementation()
     workstreams: Workstreams = Workstreams()
     notify: Notify = Notify()
+    budget: BudgetSettings = BudgetSettings()
     checkpoints: Checkpoints = Checkpoints()
     cluster: Cluster = Cluster()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
@@ -221,7 +248,10 @@ _SHORT_VARIABLES = {
     "AGENTOS_CODER": "models.coder",
     "AGENTOS_REVIEW": "review.gate",
     "AGENTOS_MAX_ROUNDS": "limits.max_rounds",
+    "AGENTOS_CLUSTER__CHECKPOINTS": "checkpoints.url",
 }
+OTHER_NAMES: Mapping[str, str] = {"cluster.checkpoints": "checkpoints.url"}
+"""Settings that may stand in another section as well: with a cluster's, one of them is looked for there."""
 FURTHER_VARIABLES: Mapping[str, str] = {
     "AGENTOS_HOME": "where runs, checkpoints, keys and worktrees are kept",
     "AGENTOS_MODEL": "the model of `generate` in a graph that names none",
@@ -289,7 +319,7 @@ def look_at_settings(project_dir: Path, environ: Mapping[str, str], flags: Mappi
     in_files = [*_in_own_file(own_settings_path()), *_in_document(file.document, file.place_of)]
     entries = [*in_files, *_in_environment(environ), *_in_flags(flags)]
     settings, problems = _settled(Settings(), entries)
-    problems += _without_address(settings, file.place_of)
+    problems += [*_without_address(settings, file.place_of), *_in_one_folder(settings, file.place_of)]
     declare_providers(settings)
     sources = {each.setting: each.source for each in entries if isinstance(each, _Entry)}
     return Loaded(settings, sources, tuple(problems))
@@ -301,16 +331,27 @@ def load_checkpoints(project_dir: Path, environ: Mapping[str, str]) -> tuple[Che
     Raises UsageError for what is wrong in it, or for a file that cannot be read.
     """
     file = _read(project_dir / FILE_NAME, FILE_NAME)
-    values = file.document.get("checkpoints", {})
-    section = {"checkpoints": values}
+    sections = {"checkpoints": file.document.get("checkpoints", {})}
+    cluster = file.document.get("cluster")
+    if isinstance(cluster, dict) and "checkpoints" in cluster:
+        sections["cluster"] = {"checkpoints": cluster["checkpoints"]}
     entries = [
-        *_in_document(section, file.place_of),
+        *_in_document(sections, file.place_of),
         *(entry for entry in _in_environment(environ) if entry.setting.startswith("checkpoints.")),
     ]
     settings, problems = _settled(Settings(), entries)
     if problems:
         raise UsageError(problems[0].text)
     return settings.checkpoints, {each.setting: each.source for each in entries if isinstance(each, _Entry)}
+
+
+def load_own_settings(environ: Mapping[str, str]) -> Settings:
+    """What the user has set for all projects. Raises UsageError for what is wrong in it."""
+    own = (each for each in _in_environment(environ) if each.setting.partition(".")[0] in OWN_SECTIONS)
+    settings, problems = _settled(Settings(), [*_in_own_file(own_settings_path()), *own])
+    if problems:
+        raise UsageError(problems[0].text)
+    return settings
 
 
 def setting_names() -> list[str]:
@@ -376,7 +417,8 @@ def variable_of(setting: str) -> str:
 def freeze(settings: Settings) -> str:
     """The settings as a worker is sent them, in a variable: nothing that may hold a password is among them."""
     document = asdict(settings)
-    del document["notify"]  # Of no use to a worker, and an address in the command may be a secret.
+    for section in OWN_SECTIONS:
+        del document[section]  # Of no use to a worker, and an address in a command may be a secret.
     del document["checkpoints"]
     for name, options in document["providers"].items():
         document["providers"][name] = {option: value for option, value in options.items() if value not in (None, "")}
@@ -406,8 +448,7 @@ _PlaceOf = Callable[..., str]
 """Names, from the outermost in, to where they stand: `agentos.toml, line 3`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A setting as somebody wrote it."""
 
     setting: str
@@ -417,8 +458,9 @@ class _Entry:
     """To find a line takes a while, and only what is wrong needs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
+    """One of the two files, and what it says."""
+
     name: str
     text: str
     document: Mapping[str, Any]
@@ -430,33 +472,32 @@ class _File:
 
 def _read(path: Path, name: str) -> _File:
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_CHARACTERS + 1)
+        text = read_regular_text(path, MOST_CHARACTERS + 1)
         return _File(name, text, parse_toml(text))
     except (FileNotFoundError, NotADirectoryError):
         return _File(name, "", {})
     except (NotToml, UnicodeDecodeError) as error:
         raise UsageError(f"{name}: not valid TOML: {error}.") from None
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from None
 
 
 def _in_own_file(path: Path) -> Iterator[_Entry | Problem]:
-    """What the user has set for all projects: `[notify]` alone, because no project may set that."""
+    """What the user has set for all projects, and no project may."""
     file = _read(path, str(path))
     if file.document and _is_others_to_write(path):
-        yield Problem("", f"{path}: others can write it, and it names a command. Run: chmod go-w {path}")
+        yield Problem("", f"{path}: others can write it, and what it says is yours to say. Run: chmod go-w {path}")
         return
-    known = [each.name for each in fields(Notify)]
     for section, values in file.document.items():
-        if section != OWN_SECTION:
-            where = file.place_of(section)
+        if section not in OWN_SECTIONS:
+            where, own = file.place_of(section), " and ".join(f"[{name}]" for name in OWN_SECTIONS)
             yield Problem(
-                "", f"{where}: only [notify] is read from here. Put [{section}] into a project's {FILE_NAME}."
+                "", f"{where}: only {own} are read from here. Put [{section}] into a project's {FILE_NAME}."
             )
         elif not isinstance(values, dict):
             yield Problem("", f"{file.place_of(section)}: [{section}] must be a table.")
         else:
+            known = [each.name for each in fields(getattr(Settings(), section))]
             for name, value in values.items():
                 yield from _in_section(section, name, value, known, file.place_of, str(path))
 
@@ -490,31 +531,40 @@ def _in_document(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_E
         if section not in known:
             hint = _hint(section, list(known))
             yield Problem("", f"{place_of(section)}: unknown section [{section}].{hint}")
-        elif section == OWN_SECTION:
-            yield Problem("", f"{place_of(section)}: {_not_a_projects()}")
+        elif section in OWN_SECTIONS:
+            yield Problem("", f"{place_of(section)}: {_not_a_projects(section)}")
         elif not isinstance(values, dict):
             yield Problem("", f"{place_of(section)}: [{section}] must be a table.")
         else:
             for name, value in values.items():
                 yield from _in_section(section, name, value, known[section], place_of)
+    yield from _named_twice(document, place_of)
 
 
-def _not_a_projects() -> str:
-    own = own_settings_path()
-    return f"[notify] runs a command with your rights, so no project can set it. Move it to your own {own}."
+def _named_twice(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[Problem]:
+    for other, setting in OTHER_NAMES.items():
+        places = [name.split(".") for name in (other, setting)]
+        if all(isinstance(document.get(section), dict) and name in document[section] for section, name in places):
+            yield Problem(setting, f"{place_of(*places[0])}: {other} is the same as {setting}: keep one of them.")
+
+
+def _not_a_projects(section: str) -> str:
+    return f"{OWN_SECTIONS[section]}, so no project can set it. Move it to your own {own_settings_path()}."
 
 
 def _in_section(
     section: str, name: str, value: Any, known: list[str], place_of: _PlaceOf, source: str = FILE_NAME
 ) -> Iterator[_Entry | Problem]:
     place = partial(place_of, section, name)
-    if name not in known and section == "providers":
+    own_name = f"{section}.{name}"
+    if own_name in OTHER_NAMES:
+        yield _Entry(OTHER_NAMES[own_name], value, source, partial(_in_file, place_of, own_name))
+    elif name not in known and section == "providers":
         yield Problem("", f"{place()}: {_undeclared(name, value, known)}")
     elif name not in known:
         yield Problem("", f"{place()}: [{section}] has no setting {name!r}.{_hint(name, known)}")
     elif section != "providers":
-        setting = f"{section}.{name}"
-        yield _Entry(setting, value, source, partial(_in_file, place_of, setting))
+        yield _Entry(own_name, value, source, partial(_in_file, place_of, own_name))
     elif isinstance(value, dict):
         yield from _in_provider(name, value, place_of)
     else:
@@ -543,7 +593,7 @@ def _undeclared(name: str, options: Any, known: list[str]) -> str:
         return f"unknown provider [providers.{name}].{_hint(name, known)} {how}"
     if kind not in known_providers():
         return f"[providers.{name}] has the unknown kind {kind!r}.{_hint(str(kind), list(known_providers()))}"
-    return f"[providers.{name}]: name it with small letters, digits and '_', beginning with a letter."
+    return f"[providers.{name}]: name it with lower-case letters, digits and '_', beginning with a letter."
 
 
 _KIND_VARIABLE = re.compile(r"AGENTOS_PROVIDERS__([A-Z][A-Z0-9_]*?)__KIND")
@@ -569,6 +619,18 @@ def _without_address(settings: Settings, place_of: _PlaceOf) -> Iterator[Problem
         if each.kind and not each.base_url and _wants_address(each.kind):
             words = f'[providers.{name}] needs base_url = "https://…": where its calls go.'
             yield Problem(f"providers.{name}.base_url", f"{place_of('providers', name)}: {words}")
+
+
+_APART = (("sources.briefs", "sources.briefs_done"), ("documents.lld_dir", "documents.lld_done_dir"))
+"""What is done leaves the first folder for the second: in one folder it would be taken for a copy of itself."""
+
+
+def _in_one_folder(settings: Settings, place_of: _PlaceOf) -> Iterator[Problem]:
+    for active, done in _APART:
+        places = [posixpath.normpath(str(value_of(settings, name))) for name in (active, done)]
+        if places[0] == places[1]:
+            words = f"{done} must be another folder than {active}, and both are {places[0]!r}."
+            yield Problem(done, f"{place_of(*done.split('.'))}: {words}")
 
 
 def _wants_address(kind: str) -> bool:

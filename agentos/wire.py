@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -28,10 +29,14 @@ def one_line_of_json(value: Any) -> str:
 
 
 class Codec(Generic[RecordT]):
-    """Writes and reads the records of a union, with the records they hold: each as `[name, {field: value}]`."""
+    """Writes and reads the records of a union, with the records they hold: each as `[name, {field: value}]`.
+
+    What a kind is made of is worked out when it is first met: most processes meet few of them.
+    """
 
     def __init__(self, *kinds: type[RecordT]) -> None:
-        self._fields: dict[type, tuple[str, ...]] = {}
+        self._known: set[type] = set()
+        self._readers: dict[type, dict[str, Reader]] = {}
         self._read = self._record_reader(kinds)
         self._encode_json = json.JSONEncoder(separators=(",", ":"), default=self._plain).encode
 
@@ -46,19 +51,26 @@ class Codec(Generic[RecordT]):
             raise ValueError(f"malformed message ({type(error).__name__})") from None
         return record
 
+    def prepare(self) -> None:
+        """Meet all kinds now: for a process that others are forked from."""
+        while unmet := self._known - self._readers.keys():
+            for kind in unmet:
+                self._field_readers(kind)
+
     def _plain(self, record: object) -> list[Any]:
-        names = self._fields.get(type(record))
-        if names is None:
-            raise TypeError(f"{type(record).__name__} cannot be sent")
-        return [type(record).__name__, {name: getattr(record, name) for name in names}]
+        kind = type(record)
+        if kind not in self._known:
+            raise TypeError(f"{kind.__name__} cannot be sent")
+        return [kind.__name__, {name: getattr(record, name) for name in self._field_readers(kind)}]
 
     def _record_reader(self, kinds: tuple[type, ...]) -> Reader:
-        by_name = {kind.__name__: (kind, self._field_readers(kind)) for kind in kinds}
+        self._known.update(kinds)
+        by_name = {kind.__name__: kind for kind in kinds}
 
         def read(value: Any) -> Any:
             name, data = value
-            kind, readers = by_name[name]
-            values = {field: read_field(data[field]) for field, read_field in readers.items()}
+            kind = by_name[name]
+            values = {field: read_field(data[field]) for field, read_field in self._field_readers(kind).items()}
             if len(data) != len(values):
                 raise ValueError(f"malformed message (unknown fields in {name})")
             return kind(**values)
@@ -66,8 +78,9 @@ class Codec(Generic[RecordT]):
         return read
 
     def _field_readers(self, kind: type) -> dict[str, Reader]:
-        readers = {name: self._reader(hint) for name, hint in get_type_hints(kind).items()}
-        self._fields[kind] = tuple(readers)
+        readers = self._readers.get(kind)
+        if readers is None:
+            readers = self._readers[kind] = {name: self._reader(hint) for name, hint in _hints(kind).items()}
         return readers
 
     def _reader(self, hint: Any) -> Reader:
@@ -89,6 +102,11 @@ class Codec(Generic[RecordT]):
                 of_value = self._reader(arguments[1])
                 return lambda value: {name: of_value(part) for name, part in _dict(value).items()}
         return _exactly(*members)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _exactly(*kinds: type) -> Reader:

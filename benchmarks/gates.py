@@ -16,7 +16,7 @@ from benchmarks.harness import verdict
 TESTS = 200
 """Of the project's own, each of which takes a hundredth of a second."""
 MOST = 12.0
-"""Suite before, red, new tests, suite with coverage, tests made to fail, broken code: six runs, and starting them."""
+"""Suite before, red, new tests, suite with coverage, tests made to fail, broken code: six runs."""
 _DESIGN = """# 1 - Feature: double
 
 ## 1. Context & Goal

@@ -1,4 +1,4 @@
-"""What the gateway adds to a call, and how soon a run's first call leaves."""
+"""What the gateway adds to a call, how soon a run's first call leaves, and what calls of later items consume."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentos.providers.provider import base_url_variable
-from benchmarks.harness import AGENTOS, scratch, verdict, write_items
-from fakes.provider_server import ProviderServer
+from agentos.testing.provider_server import ProviderServer
+from benchmarks.harness import AGENTOS, scratch, timed, verdict, write_items
 
 CALLS = 400
 BODY = json.dumps({"model": "gpt-5.1", "messages": [{"role": "user", "content": "hello"}]})
@@ -37,11 +37,32 @@ graph.add_edge(START, "ask")
 graph.add_edge("ask", END)
 """
 
+GENERATING_GRAPH = """
+from typing import TypedDict
+from langgraph.graph import END, START, StateGraph
+from agentos.llm import generate
+
+class State(TypedDict, total=False):
+    calls: int
+
+def ask(state):
+    for _ in range(state["calls"]):
+        generate("hello", model="openai:gpt-5.1")
+    return {}
+
+graph = StateGraph(State)
+graph.add_node("ask", ask)
+graph.add_edge(START, "ask")
+graph.add_edge("ask", END)
+"""
+LATER_ITEMS = 30
+
 
 def main() -> None:
     with scratch() as directory:
         _added_latency()
         _first_call(directory)
+        _later_calls(directory)
 
 
 def _added_latency() -> None:
@@ -76,13 +97,28 @@ def _first_call(directory: Path) -> None:
     verdict("first call after the command, through the gateway of the run", seconds, 1.5, " s")
 
 
+def _later_calls(directory: Path) -> None:
+    """One call in each item against none, in a run whose first item has paid for what all need."""
+    (directory / "generating.py").write_text(GENERATING_GRAPH)
+    with _provider_process() as port:
+        environment = {**os.environ, **_environment(port)}
+
+        def cpu_seconds(items: int, calls: int) -> float:
+            write_items(directory / "items.jsonl", items, calls=calls)
+            command = [AGENTOS, "run", "--graph", "generating.py:graph", "--items", "items.jsonl", "--fresh"]
+            return min(timed(command, directory, environment=environment).cpu_seconds for _ in range(3))
+
+        spent = {calls: cpu_seconds(1 + LATER_ITEMS, calls) - cpu_seconds(1, calls) for calls in (0, 1)}
+    verdict("CPU of a call in the second and later items", 1000 * (spent[1] - spent[0]) / LATER_ITEMS, 30, " ms")
+
+
 def _environment(port: int) -> dict[str, str]:
     return {"OPENAI_API_KEY": "sk-bench-not-a-key", base_url_variable("openai"): f"http://127.0.0.1:{port}/v1"}
 
 
 @contextmanager
 def _provider_process() -> Iterator[int]:
-    command = [sys.executable, "-m", "fakes.provider_server"]
+    command = [sys.executable, "-m", "agentos.testing"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield int(process.stdout.readline())

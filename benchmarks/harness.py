@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,12 +79,19 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def timed(command: Sequence[str], cwd: Path, *, ok: tuple[int, ...] = (0,), stdin: bytes = b"") -> Timing:
+def timed(
+    command: Sequence[str],
+    cwd: Path,
+    *,
+    ok: tuple[int, ...] = (0,),
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+) -> Timing:
     """Run to the end; CPU is that of the whole tree of processes that were waited for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
     done = subprocess.run(
-        command, cwd=cwd, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        command, cwd=cwd, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, check=False
     )
     wall = time.monotonic() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

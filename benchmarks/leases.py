@@ -21,6 +21,7 @@ from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Succeeded
+from agentos.run_gateway import RunGateway
 from agentos.wire import LineBuffer
 from benchmarks.harness import scratch, verdict
 
@@ -42,6 +43,9 @@ class _Run:
     def __init__(self) -> None:
         self.sockets: dict[str, socket.socket] = {}
 
+    def node_of(self, item_id: str) -> str:
+        return ""
+
     def send(self, item_id: str, message: DownMessage) -> None:
         self.sockets[item_id].sendall(encode(message))
 
@@ -55,7 +59,8 @@ def _measure() -> tuple[float, float]:
     specs = [KeySpec(name=f"k{n}", provider="google", group=f"g{n}") for n in range(PROCESSES)]
     credentials = CredentialSet(tuple(Credential(spec, f"secret-number-{n}") for n, spec in enumerate(specs)))
     broker = KeyBroker(credentials, emit=_ignore, key_file=KeyFile(), sends=SendLog(), rng=random.Random(1))
-    server = LeaseServer(broker, run, loop, _ignore, parallel=PROCESSES)
+    gateway = RunGateway(loop, served=(), environment={}, passed=(), process_environment={})
+    server = LeaseServer(broker, run, loop, _ignore, parallel=PROCESSES, gateway=gateway)
     results, children = os.pipe(), []
     for number in range(PROCESSES):
         ours, theirs = socket.socketpair()

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fakes.provider_formats import Seen
+from agentos.testing.provider_formats import Seen
 
 RECORDED_DIR = Path(__file__).resolve().parents[1] / "agentos" / "demo" / "recorded"
 # How the prompts of each node begin.

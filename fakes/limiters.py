@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 MINUTE = 60.0
@@ -74,3 +74,20 @@ class Bucket:
 
 
 Limiter = SlidingMinute | FixedMinute | Bucket
+
+
+def earliest_end(accepted: Sequence[Sequence[float]], limit: int, calls: int, now: float) -> float:
+    """When a client that never waits in vain has so many more calls accepted, from `now` on.
+
+    `accepted` is what each group has taken before, in order; from `now` on each takes `limit` in any minute.
+    """
+    taken = [list(each) for each in accepted]
+
+    def opening(group: list[float]) -> float:
+        return max(now, group[-limit] + MINUTE) if len(group) >= limit else now
+
+    for _ in range(calls):
+        group = min(taken, key=opening)
+        now = opening(group)
+        group.append(now)
+    return now

@@ -63,10 +63,6 @@ class PostgresServer:
         return f"postgresql://agentos:{quote(PASSWORD, safe='')}@127.0.0.1:{self._port}/postgres"
 
     @property
-    def socket_url(self) -> str:
-        return f"postgresql://agentos:{quote(PASSWORD, safe='')}@/postgres?host={self._folder}&port={self._port}"
-
-    @property
     def log(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
@@ -99,9 +95,36 @@ class PostgresServer:
         """The server and all of its processes, as a power cut would, but for the disk."""
         process, self._process = self._process, None
         if process is not None:
-            os.killpg(process.pid, signal.SIGKILL)
+            # Each has a session of its own. Stopped first, the one that makes the others makes no more of them.
+            os.kill(process.pid, signal.SIGSTOP)
+            all_of_it = [process.pid, *host.children_of(process.pid)]
+            for pid in all_of_it:
+                host.kill_quietly(pid)
             process.wait(_DEADLINE_SECONDS)
+            self._wait_for_the_end_of(all_of_it)
             (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    @staticmethod
+    def _wait_for_the_end_of(pids: list[int]) -> None:
+        """As long as one of them lives, no other server starts with its shared memory."""
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while any(host.stat_fields(pid)[:1] not in ([], ["Z"]) for pid in pids):
+            if time.monotonic() > deadline:
+                raise RuntimeError("PostgreSQL does not end")
+            time.sleep(0.01)
+
+    def freeze(self) -> None:
+        """As a machine that hangs: connections stay, and nothing is answered until `thaw`."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            # The one that makes the others first.
+            for pid in (self._process.pid, *host.children_of(self._process.pid)):
+                os.kill(pid, number)
 
     def __enter__(self) -> PostgresServer:
         return self

@@ -34,6 +34,8 @@ class RawUpstream:
 
     def __init__(self, answers: Mapping[str, Canned] | None = None) -> None:
         self.answers = dict(answers or {})
+        self.next_answers: dict[str, list[Canned]] = {}
+        """By path, before its answer: each is given once."""
         self.got: list[Got] = []
         self.lost = threading.Event()
         """A client went away before its answer had ended."""
@@ -62,7 +64,9 @@ class RawUpstream:
         body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in handler.headers.items()}
         self.got.append(Got(handler.command, handler.path, headers, body))
-        canned = self.answers.get(handler.path.partition("?")[0], Canned())
+        path = handler.path.partition("?")[0]
+        next_answers = self.next_answers.get(path)
+        canned = next_answers.pop(0) if next_answers else self.answers.get(path, Canned())
         handler.send_response(canned.status)
         for name, value in canned.headers.items():
             handler.send_header(name, value)

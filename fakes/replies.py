@@ -593,6 +593,10 @@ NO_REPLY = [
 
 OPENROUTER_DAY = "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"
 OPENROUTER_RESET = {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1750032000000"}
+XAI_NO_CREDIT = (
+    "Your team 7d4c1a90-2b3e-4f55-9c1d-0a6b8e2f4711 has either used all available credits or reached its monthly "
+    "spending limit. To continue making API requests, please purchase more credits or raise your spending limit."
+)
 XAI_WRONG_KEY = "Incorrect API key provided: xa***NT. You can obtain an API key from https://console.x.ai."
 
 MONEY = [
@@ -684,6 +688,14 @@ WHOSE_FAULT = [
         source="https://docs.claude.com/en/docs/claude-code/troubleshooting (403 Forbidden after login)",
     ),
     Case(
+        "a request that is not let in, by another name",
+        "anthropic",
+        403,
+        anthropic("permission_error", "Request not allowed"),
+        NotServed(status=403, reason="permission_error"),
+        source="https://docs.claude.com/en/docs/claude-code/troubleshooting (403 Forbidden after login)",
+    ),
+    Case(
         "input that a moderation flagged",
         "openai",
         403,
@@ -712,6 +724,22 @@ WHOSE_FAULT = [
         {"code": "Client specified an invalid argument", "error": XAI_WRONG_KEY},
         Rejected(reason="invalid_api_key"),
         source="https://docs.x.ai/docs/key-information/debugging; github.com/i-am-bee/beeai-framework/issues/447",
+    ),
+    Case(
+        "a team of xAI without credits: money, though it looks like a rate",
+        "openai",
+        429,
+        {"code": "Some resource has been exhausted", "error": XAI_NO_CREDIT},
+        QuotaSpent(never_resets=True, reason="no_credit"),
+        source="seen: github.com/continuedev/continue/issues/10373, github.com/Anantys-oss/koan/issues/2412 (as 403)",
+    ),
+    Case(
+        "a refusal that does not say whether the key or the request is to blame",
+        "openai",
+        403,
+        {"error": {"code": 403, "message": "Your chosen model requires moderation and your input was flagged"}},
+        NotServed(status=403, reason="403"),
+        source="https://openrouter.ai/docs/api-reference/errors (403)",
     ),
     Case(
         "no room in the flexible tier",

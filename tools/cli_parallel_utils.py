@@ -17,7 +17,7 @@ from agentos.events import Event, ItemEnded, ItemStarted, Listener
 from agentos.keys.credentials import load_credentials
 from agentos.outcomes import Cause, item_exit_code
 from agentos.paths import find_project_dir
-from agentos.records.runs import past_durations
+from agentos.records.past import past_durations
 from agentos.text.words import counted, duration
 from agentos.workflows.parallel import CredentialCoordinator, ParallelCoordinator, sanitize_identifier
 

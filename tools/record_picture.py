@@ -25,8 +25,8 @@ from typing import Any
 
 from agentos.demo import make_sample_project
 from agentos.providers.provider import base_url_variable
+from agentos.testing.provider_server import ProviderServer
 from fakes.demo_answers import Author, unpack
-from fakes.provider_server import ProviderServer
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images" / "demo.svg"
 COMMAND = ("lld-workflow", "--all", "--parallel", "4")

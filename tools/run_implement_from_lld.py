@@ -8,7 +8,6 @@ if __name__ == "__main__":  # Before the imports that take their time.
     leave_when_stopped()
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,4 +69,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(as_program(main))
+    as_program(main)

@@ -20,16 +20,21 @@ def main(directory: Path) -> int:
     _say(f"Setting up {directory}: AgentOS with everything optional and its tools. Once; it takes a minute or so.")
     began = time.monotonic()
     venv.create(directory, clear=True, with_pip=True)
-    lines, code = _install(directory / "bin" / "python")
+    lines, code = _install(directory / "bin" / "python", "--constraint", str(PROJECT_DIR / "constraints.txt"))
+    if code != 0:
+        # A Python newer than the pinned versions, or an index that no longer has one of them.
+        _say("  the versions in constraints.txt cannot all be installed here: taking the newest instead")
+        lines, code = _install(directory / "bin" / "python")
     if code != 0:
         return _fail("\n".join([*lines[-LINES_SHOWN_ON_FAILURE:], f"pip exited with {code}: see above."]))
     _say(f"  ready after {time.monotonic() - began:.0f} s")
     return 0
 
 
-def _install(python: Path) -> tuple[list[str], int]:
+def _install(python: Path, *options: str) -> tuple[list[str], int]:
     """What pip said, and its exit code. A line tells every few seconds what it is at."""
-    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-e", f"{PROJECT_DIR}[all,dev]"]
+    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", *options]
+    command += ["-e", f"{PROJECT_DIR}[all,dev]"]
     lines: list[str] = []
     packages, told = 0, time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

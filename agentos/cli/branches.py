@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentos.cli.output import say, shown
 from agentos.cli.run_command import Work
-from agentos.cli.texts import say, shown
 from agentos.documents.approval import REHEARSER
 from agentos.engine.plan import Plan
 from agentos.errors import AgentosError, UsageError
@@ -72,7 +72,7 @@ def with_branches(work: Work, bases: Mapping[str, str] | None = None) -> Work:
     )
     overlapping = [f"{line}: they {how}" for line in conflicts.words(prefix)]
     added = [
-        f"{line}: they run at the same time, and the merge is tried" for line in conflicts.additions_in_words(prefix)
+        f"{line}: that keeps nobody waiting, and the merge is tried" for line in conflicts.additions_in_words(prefix)
     ]
     sandbox_warnings, sandbox_notices = _sandbox_words(work)
     return replace(
@@ -168,7 +168,7 @@ def _merge_lines(run: CodeRun, base: str, records: Mapping[str, Implemented]) ->
     clean = [check.branch for check in checks if check.is_clean]
     together = _together(run, repository, base, clean)
     into = "the current branch" if base == "HEAD" else base
-    lines = [f"Branches, in an order to merge them into {into}:"]
+    lines = [f"Branches, in the order to merge them into {into}:"]
     for (item_id, record), check in zip(records.items(), checks, strict=True):
         if check.is_clean:
             words = f"merges cleanly{together.get(record.branch, '')}"
@@ -200,7 +200,7 @@ def _together(run: CodeRun, repository: Repository, base: str, branches: Sequenc
         )
         found = try_together(context, commit, branches)
     except AgentosError as error:
-        return dict.fromkeys(branches[1:], f", tests not run: {error}")
+        return dict.fromkeys(branches, f", tests not run: {error}")
     return {branch: f", {each.words()}" for branch, each in found.items()}
 
 
@@ -258,7 +258,7 @@ def _published(run: CodeRun, repository: Repository, publication: Publication, r
 
     branch = publication.record.branch
     if run.opens_pull_requests and (address := publishing.closed_pull_request(repository, publication)):
-        return [f"  {branch} had the pull request {address}, which is closed: not opened again"]
+        return [f"  {branch} had the pull request {address}, which is closed and is not reopened"]
     publishing.push(repository, publication)
     lines = [f"  {branch} is pushed"]
     if run.opens_pull_requests:

@@ -17,8 +17,10 @@ from agentos.distribution import DISTRIBUTION, clash, install_line
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE
 from agentos.errors import AgentosError, NoUsableKeyError
 from agentos.git.command import GitMissingError
+from agentos.git.worktrees import NoCheckoutError
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
+from agentos.keys.day_budget import spent_today_usd
 from agentos.llm.endpoints import refuse_unconfirmed, unconfirmed_urls
 from agentos.llm.model_names import misspelling_words
 from agentos.paths import home_dir
@@ -29,7 +31,7 @@ from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.sandbox import strongest_isolation
 from agentos.settings import FILE_NAME, Loaded, Models, Settings, look_at_settings
 from agentos.sources import FolderSource, parse_source
-from agentos.text.words import counted, listed, one_line
+from agentos.text.words import counted, dollars, listed, one_line
 from agentos.workflows.implementation.branch import open_repository
 from agentos.workflows.implementation.suite_trial import try_suite
 from agentos.workflows.run_request import choose_models, require_parts
@@ -89,7 +91,9 @@ class Checkup:
         if text := clash():
             yield Finding("installation", "error", text, "Uninstall the other one, then install this one again.")
         if not host.CAN_FORK_SAFELY:
-            yield Finding("installation", "warning", "not Linux: workers start more slowly and are watched less well")
+            yield Finding(
+                "installation", "warning", "not Linux: workers start more slowly and are watched less closely"
+            )
 
     def _home(self) -> Iterator[Finding]:
         home = home_dir()
@@ -142,7 +146,7 @@ class Checkup:
         try:
             source = parse_source(settings.sources.issues, project_dir=self.project_dir)
             if not isinstance(source, FolderSource):
-                return Finding("issues", "ok", f"{settings.sources.issues} (not asked)")
+                return Finding("issues", "ok", f"{settings.sources.issues} (not contacted)")
             if not source.directory.is_dir():
                 fix = "Write one Markdown file per issue there, or name another source in agentos.toml."
                 return Finding("issues", "warning", f"no folder {settings.sources.issues} yet", fix)
@@ -185,6 +189,9 @@ class Checkup:
         fix = "Set implementation.test to what runs your tests, or implementation.python to a Python that has pytest."
         try:
             report = try_suite(self.project_dir, settings, runs=self.runs_suite)
+        except NoCheckoutError:
+            text = "not run: they run on a clean checkout, and this is not a git repository"
+            return Finding("tests", "warning", text, Hint.GIT_INIT.line(folder=self.project_dir))
         except AgentosError as error:
             return Finding("tests", "warning", one_line(str(error)), fix)
         if report is None:
@@ -197,7 +204,7 @@ class Checkup:
             return Finding("tests", "warning", f"{took}: no tests yet", "Implementations bring their own.")
         if not report.is_success:
             failing = listed([one_line(name, 80) for name in sorted(report.failing)], 3)
-            return Finding("tests", "warning", f"{took}: fails before any change: {failing}", "Mend them first.")
+            return Finding("tests", "warning", f"{took}: fails before any change: {failing}", "Fix them first.")
         return Finding("tests", "ok", f"{took}: {counted(len(report.passed), 'test')} passed")
 
     def _models_and_keys(self, settings: Settings) -> Iterator[Finding]:
@@ -212,11 +219,14 @@ class Checkup:
             models = choose_models(settings.models, tuple(_ROLES), {spec.provider for spec in credentials.specs})
         except NoUsableKeyError as error:
             yield from _missing(credentials, is_needed=True)
-            yield Finding("models", "error", str(error), "Add a key, or set its variable.")
+            yield Finding(
+                "models", "error", str(error), "Or export the variable of a provider, such as GEMINI_API_KEY."
+            )
             return
         except AgentosError as error:
             yield Finding("models", "error", str(error), "Correct models.drafter, models.reviewer or models.coder.")
             return
+        yield from _day_budget(settings.budget.usd_per_day)
         yield from _models(models, self.environ)
         yield from _missing(credentials, is_needed=False)
         yield from self._keys(settings, credentials, models)
@@ -244,6 +254,14 @@ class Checkup:
 _PYTEST_FOUND_NONE = 5
 
 
+def _day_budget(cap_usd: float | None) -> Iterator[Finding]:
+    if cap_usd is not None:
+        spent = spent_today_usd()
+        text = f"{dollars(spent)} of {dollars(cap_usd)} spent or reserved today, in UTC, by everything with this home"
+        fix = "Wait for 00:00 UTC, or raise usd_per_day under [budget] in your own agentos.toml."
+        yield Finding("budget", "warning", text, fix) if spent >= cap_usd else Finding("budget", "ok", text)
+
+
 def _models(models: Models, environ: Mapping[str, str]) -> Iterator[Finding]:
     from agentos.llm.pricing import cost_usd  # noqa: PLC0415  Loads the table of prices.
 
@@ -255,7 +273,7 @@ def _models(models: Models, environ: Mapping[str, str]) -> Iterator[Finding]:
             require_parts(model, environ)
         except AgentosError as error:
             known = providers().get(name.provider)
-            fix = install_line(known.extra) if known else "Put right what is missing, or choose another model."
+            fix = install_line(known.extra) if known else "Install or set what is missing, or choose another model."
             yield Finding("models", "error", f"{words}: {error}", fix)
             continue
         if price is None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.cli.options import add_setting_option, project_from, setting_flags
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
+from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.errors import AgentosError, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -20,19 +21,15 @@ if TYPE_CHECKING:
 _DEFAULT_DATABASE_PORT = 5432
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "cluster",
-        help="check a Ray cluster before a run uses it",
-        description="What a Ray cluster is like that runs are to use with --backend ray.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Check a Ray cluster before runs use it with --backend ray."
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     check = verbs.add_parser(
         "check",
-        help="name what would go wrong on the cluster",
+        help="report what would go wrong on the cluster",
         description="Look at a cluster and at each of its nodes: open ports, a missing token, plain-text "
         "connections, versions that differ, a database that cannot be reached, clocks that are off, too little "
-        "memory. Starts one short task per node. Exits 1 when something is an error.",
+        "memory. Starts one short task per node. Exits 1 if anything is an error.",
     )
     add_setting_option(
         check,
@@ -41,8 +38,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="HOST:PORT",
         help="the cluster's head (default: address under [cluster])",
     )
-    check.add_argument("--json", action="store_true", help="print JSON")
-    check.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+    add_json_option(check)
+    add_project_option(check)
     check.set_defaults(handler=run)
 
 
@@ -68,13 +65,20 @@ def _findings(arguments: argparse.Namespace) -> list[Finding]:
 
     require_ray()
     project_dir = project_from(arguments.project, Path.cwd())
-    address = load_settings(project_dir, flags=setting_flags(arguments)).cluster.address
-    if not address:
+    cluster = load_settings(project_dir, flags=setting_flags(arguments)).cluster
+    if not cluster.address:
         raise UsageError("Which cluster? Give --address HOST:PORT, or set address under [cluster] in agentos.toml.")
     database, problem = _database(project_dir)
     place = _place(database) if database is not None else ("", 0)
     name = database.name if database is not None else ""
-    facts = survey(address, place, environment(), database_name=name, database_problem=problem)
+    facts = survey(
+        cluster.address,
+        place,
+        environment(),
+        makes_environment=cluster.env == "make",
+        database_name=name,
+        database_problem=problem,
+    )
     return findings(facts)
 
 

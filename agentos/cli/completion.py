@@ -8,27 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from agentos.cli.known_names import NAMES, kind_of_argument, known_names
+from agentos.cli.output import say
 from agentos.cli.parsing import CommandParser, command_words
-from agentos.cli.texts import say
 from agentos.errors import UsageError
 from agentos.hints import Hint, program
 
 _SCRIPTS = ("agentos", "lld-workflow", "issue-workflow")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "completion",
-        help="print a completion script for bash, zsh or fish",
-        description="Print a completion script.\n\n"
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print a completion script.\n\n"
         f"  bash: {Hint.COMPLETE_BASH.line()}\n"
         f"  zsh:  {Hint.COMPLETE_ZSH.line()}\n"
         f"        and fpath+=(~/.zfunc) before compinit in ~/.zshrc\n"
-        f"  fish: {Hint.COMPLETE_FISH.line()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        f"  fish: {Hint.COMPLETE_FISH.line()}"
     )
     parser.add_argument("shell", nargs="?", choices=("bash", "zsh", "fish"))
-    parser.add_argument("--command", choices=_SCRIPTS, default="agentos", help="for which command (default: agentos)")
+    parser.add_argument(
+        "--command", choices=_SCRIPTS, default="agentos", help="the command to complete (default: agentos)"
+    )
     # What the scripts ask when a name is to be completed.
     parser.add_argument("--names", choices=tuple(NAMES), help=argparse.SUPPRESS)
     parser.set_defaults(handler=run)
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(*known_names(arguments.names, Path.cwd()))
         return 0
     if arguments.shell is None:
-        raise UsageError("Which shell? One of bash, zsh, fish.")
+        raise UsageError("Name a shell: bash, zsh or fish.")
     parser = _parser(arguments.command)
     _complete_names(parser)
     sys.stdout.write(shtab.complete(parser, shell=arguments.shell).rstrip() + "\n")

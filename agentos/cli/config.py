@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from agentos.cli.options import project_from
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
+from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.hints import Hint
@@ -33,24 +34,22 @@ from agentos.text.words import one_line
 _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@]*@")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "config",
-        help="the settings that hold here, and where each comes from",
-        description="Show the settings that hold in this project, and where each comes from: a variable wins over "
-        "agentos.toml, and that over the default. Flags of a command win over all of them.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show the settings of this project, and where each comes from. A variable wins over "
+        "agentos.toml, which wins over the default; the flags of a command win over all of them."
     )
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these: a section, like models, or a setting, like models.drafter",
+        help="show only these: a section, like models, or a setting, like models.drafter",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_option(parser)
     parser.add_argument(
         "--schema", action="store_true", help="print the JSON schema of agentos.toml, for editors and other tools"
     )
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+    add_project_option(parser)
     parser.set_defaults(handler=run)
 
 
@@ -111,7 +110,9 @@ def _further(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _lines(names: Sequence[str], loaded: Loaded, further: Mapping[str, str]) -> list[str]:
     columns = window_columns()
-    rows = [(name, _shown(value_of(loaded.settings, name)), loaded.sources.get(name, "default")) for name in names]
+    rows = [
+        (name, _shown(name, value_of(loaded.settings, name)), loaded.sources.get(name, "default")) for name in names
+    ]
     lines = table_lines([("SETTING", "VALUE", "FROM"), *rows], columns)
     if further:
         variables = [(name, one_line(value, 120), FURTHER_VARIABLES[name]) for name, value in further.items()]
@@ -124,10 +125,10 @@ def _file_words(project_dir: Path) -> str:
     return str(path) if path.is_file() else f"none in {project_dir}; {Hint.WRITE_SETTINGS.line()} writes one"
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     """As it would stand in the file; what a URL has of a password stays out."""
     if value is None:
-        return "the provider's own"
+        return "the provider's own" if name.startswith("providers.") else "none"
     text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
     return one_line(_PASSWORD_IN_URL.sub("…@", text), 120)
 

@@ -7,7 +7,7 @@ from typing import Any
 from agentos.cli.init import SECTION_WORDS, SETTING_WORDS
 from agentos.providers.registry import known_providers
 from agentos.setting_rules import OWN_PROVIDER, provider_rules, rule_of
-from agentos.settings import FILE_NAME, Settings, provider_options, setting_names, value_of
+from agentos.settings import FILE_NAME, OTHER_NAMES, Settings, provider_options, setting_names, value_of
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 """The newest that editors of TOML understand."""
@@ -20,6 +20,9 @@ def settings_schema() -> dict[str, Any]:
         section, _, name = setting.partition(".")
         if section != "providers":
             sections.setdefault(section, {})[name] = _setting(setting)
+    for other, setting in OTHER_NAMES.items():
+        section, _, name = other.partition(".")
+        sections[section][name] = {**_setting(setting), "description": f"the same as {setting}"}
     tables = {section: _table(settings, SECTION_WORDS[section]) for section, settings in sections.items()}
     whole = _table({**tables, "providers": _providers()}, "Settings of a project for AgentOS.")
     return {"$schema": _DRAFT, "title": FILE_NAME, **whole}
@@ -33,6 +36,8 @@ def _table(properties: dict[str, Any], words: str = "") -> dict[str, Any]:
 def _setting(setting: str) -> dict[str, Any]:
     default = value_of(Settings(), setting)
     schema = {"description": SETTING_WORDS[setting], **rule_of(setting).schema()}
+    if default is None:
+        return schema
     return {**schema, "default": list(default) if isinstance(default, tuple) else default}
 
 

@@ -9,33 +9,33 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from agentos.cli.options import whole_number
-from agentos.cli.texts import say
+from agentos.cli.options import port_number
+from agentos.cli.output import say
 from agentos.distribution import install_line
 from agentos.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from agentos.page.server import Addresses
 
-DESCRIPTION = """Serve a page with all runs of this home: what needs you, how far each is, what it does and costs,
-its logs, documents and diffs; live, and the same for runs that ended or died. It reads run records and changes
-nothing by itself. Two addresses are printed: one to look, one that may also pause, stop, retry and approve. They work
-as long as this command runs."""
+DESCRIPTION = """Serve a page with all runs of this home, live or ended: what needs you, how far each run is, what it
+does and costs, its logs, documents and diffs. The page reads run records and changes nothing by itself. The command
+prints two addresses: one to look, one that may also pause, stop, retry and approve. They work as long as it runs."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "dashboard", help="a page to keep open: all runs live, what needs you, control", description=DESCRIPTION
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
     parser.add_argument(
-        "--port", type=whole_number, default=0, metavar="N", help="listen here (default: a free port)"
+        "--port", type=port_number, default=0, metavar="N", help="the port to listen on (default: a free one)"
     )
-    parser.add_argument("--no-open", action="store_true", help="print the addresses, and open no browser")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="listen there (default: 127.0.0.1)")
+    parser.add_argument("--no-open", action="store_true", help="print the addresses without opening a browser")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)"
+    )
     parser.add_argument(
         "--allow-remote",
         action="store_true",
-        help="allow a --host that other machines can reach: without encryption, so in networks you trust",
+        help="allow a --host that other machines can reach; nothing is encrypted, so use it only in networks you "
+        "trust",
     )
     parser.add_argument("--json", action="store_true", help="print the addresses as one JSON object")
     parser.set_defaults(handler=run)
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(addresses: Addresses) -> None:
     say(
-        f"Dashboard on {addresses.base}. Ctrl+C ends it; runs go on.",
+        f"Dashboard on {addresses.base}. Ctrl+C ends it; runs continue.",
         f"  Control:   {addresses.control}",
         f"  Read only: {addresses.read_only}",
     )

@@ -56,4 +56,4 @@ def _server(database: Database, version: str, *, is_encrypted: bool) -> Iterator
         yield "ok", f"{words}, on this machine", ""
     else:
         fix = "Turn TLS on in the server, and add ?sslmode=verify-full to checkpoints.url."
-        yield "warning", f"{words}, not encrypted: states and the password's proof can be read on the way", fix
+        yield "warning", f"{words}, not encrypted: states and the password exchange can be read in transit", fix

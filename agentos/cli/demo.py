@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentos.cli.texts import say, shown
+from agentos.cli.output import say, shown
 from agentos.demo import copy_recordings, make_sample_project
 from agentos.engine.signals import signals_handled
 from agentos.environment import environment
@@ -39,26 +39,29 @@ Two designs need a person: that is exit code 3 of the first command.
   4 waits for the answers to its questions in docs/issues/04-fines.md.
   9 answers for the librarians what docs/issues/09-sync-branches.md asks them,
     and its reviewer noticed.
+Answering them changes nothing in this demo: recordings do not read. It takes a live model, with a key of your own.
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "demo",
-        help="see it work: ten issues of a sample project designed, four of them implemented, offline",
-        description="Makes a sample project with ten issues, designs them three at a time, and takes four of them to "
-        "branches with passing tests. What the models say is recorded, so it needs no key and no network; the "
-        "processes, checks, tests and branches are real.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Make a sample project with ten issues, design them three at a time, and take four of them to "
+        "branches with passing tests. The models' answers are recordings, so it needs no key and no network; the "
+        "processes, checks, tests and branches are real."
     )
     parser.add_argument(
-        "--dir", default=".demo", metavar="DIR", help="where to make it, anew each time (default: .demo)"
+        "--dir", default=".demo", metavar="DIR", help="where to make the sample; replaced each time (default: .demo)"
     )
     parser.set_defaults(handler=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     demo_dir = Path(arguments.dir).absolute()
-    _make(demo_dir)
+    try:
+        _make(demo_dir)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"cannot make the demo in {demo_dir}: {reason}. Choose another folder with --dir.") from None
     folders = {"AGENTOS_HOME": shown(demo_dir / "home"), "AGENTOS_RECORDED_DIR": shown(demo_dir / "recorded")}
     home, recorded = (f"{name}={shlex.quote(folder)}" for name, folder in folders.items())
     place = Place(project=shown(demo_dir / "shelf"), prefix=home)
@@ -83,7 +86,7 @@ def _show(command: Sequence[str], place: Place, environment: dict[str, str], *, 
     say(f"$ {place.prefix} {program(name)} {shlex.join(words)}\n")
     status = _run([str(Path(sys.executable).with_name(name)), *words], environment | {PREFIX_VARIABLE: place.prefix})
     if status not in (expected, ExitCode.INTERRUPTED):
-        raise AgentosError(f"The demo did not go as it should: {name} exited with {status}, not {expected:d}.")
+        raise AgentosError(f"The demo went wrong: {name} exited with {status}, not {expected:d}.")
     return ExitCode(status)
 
 
@@ -111,7 +114,7 @@ def _make(demo_dir: Path) -> None:
     if (demo_dir / _MARK).is_file():
         shutil.rmtree(demo_dir)
     elif demo_dir.exists() and not (demo_dir.is_dir() and not any(demo_dir.iterdir())):
-        raise UsageError(f"{demo_dir} is not empty and no demo of ours. Choose another folder with --dir.")
+        raise UsageError(f"{demo_dir} is not empty and is not a demo folder. Choose another folder with --dir.")
     demo_dir.mkdir(parents=True, exist_ok=True)
     (demo_dir / _MARK).touch()
     make_sample_project(demo_dir / "shelf")
@@ -128,7 +131,7 @@ def _closing_lines(place: Place) -> str:
         "A branch whose first code failed a test and whose second passed, with reports": Hint.SHOW_BRANCH.line(
             repository=place.project, branch="agentos/6"
         ),
-        "How the run went": Hint.SHOW_LAST_RUN.line(place=place),
+        "How the run went": Hint.SHOW_RUN.line(run="last", place=place),
         "The check that every approved design passed, for people and CI": Hint.LINT.line(path=design),
         "A key of your own; then design your own issues": Hint.ADD_KEY.line(provider="google"),
     }

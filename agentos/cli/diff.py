@@ -11,6 +11,7 @@ from agentos.cli.graph_items import GraphItem, find_graph_item, is_graph_and_id
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
 from agentos.cli.pages import show_page
+from agentos.cli.parsing import add_project_option
 from agentos.documents.approval import without_approval
 from agentos.errors import UsageError
 from agentos.hints import Hint
@@ -23,19 +24,17 @@ from agentos.workflows.lineage import Lineage
 from agentos.workflows.registry import WORKFLOWS, Workflow, label_of
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "diff",
-        help="what an item changed: code on its branch, or its document",
-        description="Show what an item changed. Of an implementation: its branch against where it started. Of a "
-        "document: what was edited since its last draft, else what the last draft changed. A bare id means the "
-        "implementation where there is one.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show what an item changed. For an implementation: its branch, compared with where it started. "
+        "For a document: what was edited since its last draft, or else what the last draft changed. A bare id means "
+        "the implementation if there is one."
     )
     parser.add_argument("item", metavar="ITEM", help="an item, like 42, LLD-42, IMPL-42, or the path of its document")
     parser.add_argument(
         "--from", dest="start", type=int, metavar="N", help="compare with entry N of the history that `show` lists"
     )
-    parser.add_argument("--project", metavar="DIR", help="the project the item belongs to (default: found from here)")
+    add_project_option(parser, "the project the item belongs to")
     parser.set_defaults(handler=run)
 
 

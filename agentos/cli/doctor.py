@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.cli.options import project_from
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
+from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.errors import ExitCode
 from agentos.text.words import counted
 
@@ -23,18 +24,16 @@ if TYPE_CHECKING:
 _LEVEL_COLOURS = {"ok": "32", "warning": "33", "error": "31"}
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "doctor",
-        help="check keys, models, tools and settings before the first run",
-        description="Check what a run needs: installation, settings, home and disk, checkpoints, terminal, git, "
-        "isolation, tests, models and their SDKs, keys. Makes one cheap call with each key, and runs the project's "
-        "tests once, in a copy. Exits 1 when something is an error.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Check what a run needs: installation, settings, home and disk, checkpoints, terminal, git, "
+        "isolation, tests, models with their SDKs, and keys. It makes one cheap call with each key, and runs the "
+        "project's tests once, in a copy. Exits 1 if anything is an error."
     )
     parser.add_argument("--no-calls", action="store_true", help="make no call to a provider")
     parser.add_argument("--no-suite", action="store_true", help="do not run the project's tests")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+    add_json_option(parser)
+    add_project_option(parser)
     parser.set_defaults(handler=run)
 
 

@@ -20,9 +20,9 @@ from agentos.cli.options import (
     project_from,
     setting_flags,
 )
+from agentos.cli.output import confirmed
 from agentos.cli.resume import command_line
 from agentos.cli.run_command import Work
-from agentos.cli.texts import confirmed
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
@@ -51,16 +51,10 @@ class DocumentCommand:
 
     workflow: str
     noun: str
-    summary: str
-    """As `agentos --help` has it."""
     description: str
     prepare: Callable[[argparse.Namespace], Work]
     """Read flags, settings and the backlog. Raises UsageError when they do not make sense."""
     add_own_options: Callable[[argparse.ArgumentParser], None] = _add_nothing
-
-    def add_parser(self, name: str, subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-        """As a subcommand of `agentos`."""
-        self.add_options(subparsers.add_parser(name, help=self.summary))
 
     def main(self, program: str, argv: Sequence[str]) -> int:
         """As a console script of its own."""
@@ -75,7 +69,6 @@ class DocumentCommand:
         """All but the parallel options, which the tools add by themselves."""
         models = WORKFLOWS[self.workflow].models
         parser.description = f"{self.description}\n\n{SHUTDOWN_HELP}"
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         add_choice_options(parser, self.noun)
         add_model_options(parser, has_coder="coder" in models)
         if "drafter" in models:
@@ -87,7 +80,7 @@ class DocumentCommand:
     def find(self, arguments: argparse.Namespace, find: Find) -> Work:
         """The work on the documents that the flags choose."""
         if arguments.ids and arguments.all:
-            raise UsageError(f"--all and named {self.noun}s exclude each other.")
+            raise UsageError(f"--all and named {self.noun}s cannot be combined.")
         project_dir = project_from(arguments.project, Path.cwd())
         settings = load_settings(project_dir, flags=setting_flags(arguments))
         wanted = _wanted(arguments)
@@ -152,9 +145,9 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
         wishes=(wishes or "").strip(),
     )
     if wanted.begins_with_document and not arguments.ids:
-        raise UsageError("--review-again and --revise are for items that are named, not for --all.")
+        raise UsageError("--review-again and --revise need named items; --all does not work with them.")
     if wanted.begins_with_document and arguments.fresh:
-        raise UsageError("--fresh writes a new document; --review-again and --revise begin with the one there is.")
+        raise UsageError("--fresh writes a new document; --review-again and --revise start from the existing one.")
     return wanted
 
 

@@ -37,7 +37,9 @@ class GraphItem:
 
     @property
     def result_text(self) -> str:
-        return json.dumps(self.result["state"], indent=1, ensure_ascii=False) if "state" in self.result else ""
+        """The state at its end; empty for an item that did not come that far."""
+        state = self.result.get("state")
+        return "" if state is None else json.dumps(state, indent=1, ensure_ascii=False)
 
 
 def is_graph_and_id(name: str) -> bool:

@@ -9,13 +9,13 @@ from functools import partial
 from agentos.cli.branches import with_branches
 from agentos.cli.documents import DocumentCommand
 from agentos.cli.options import add_branch_options, add_setting_option
+from agentos.cli.output import say
 from agentos.cli.run_command import Work
-from agentos.cli.texts import say
 from agentos.hints import Hint
 from agentos.workflows.context import ALLOW_UNAPPROVED_VARIABLE
+from agentos.workflows.implementation.finished_designs import retire_merged
 from agentos.workflows.implementation.pending import Choices, find_designs
 from agentos.workflows.implementation.records import check_start
-from agentos.workflows.implementation.retiring import retire_merged
 
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_code_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-unapproved",
         action="store_true",
-        help="also implement designs that are not approved or changed since; the report says so",
+        help="also implement designs that are not approved, or have changed since; the report says so",
     )
     parser.add_argument(
         "--wait-for-merge",
@@ -73,13 +73,12 @@ def _prepare(arguments: argparse.Namespace) -> Work:
 COMMAND = DocumentCommand(
     workflow="implementation",
     noun="design",
-    summary="turn approved designs into branches with passing tests",
-    description="Implement each approved low-level design on a branch of its own: tests first, seen to fail, then "
-    "code until they pass.",
+    description="Implement each approved low-level design on a branch of its own: write tests first, see them fail, "
+    "then write code until they pass.",
     prepare=_prepare,
     add_own_options=add_code_options,
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    COMMAND.add_parser("implement", subparsers)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    COMMAND.add_options(parser)

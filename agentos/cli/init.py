@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from agentos.cli.options import project_from
-from agentos.cli.texts import say
+from agentos.cli.output import say
+from agentos.cli.parsing import add_project_option
 from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint
-from agentos.keys.credentials import load_credentials
+from agentos.keys.credentials import CredentialSet, load_credentials
 from agentos.providers.registry import default_models
 from agentos.setting_rules import rule_of
-from agentos.settings import FILE_NAME, OWN_SECTION, Settings
+from agentos.settings import FILE_NAME, OWN_SECTIONS, Settings
 from agentos.sources import FolderSource, ItemKind, parse_source
 from agentos.text.words import counted, listed
 
@@ -29,11 +30,12 @@ SECTION_WORDS = {
     "documents": "Where documents go, relative to the project.",
     "models": "Which models write and review: provider:model, or offline. Empty: by the keys you have.",
     "limits": "How much at once, and how long to keep trying.",
-    "prices": "What models cost, in dollars per million tokens in/out, where the built-in table does not know.",
+    "prices": "Prices of models that the built-in table does not know, in dollars per million tokens in/out.",
     "review": "Where a person decides.",
     "implementation": "How designs are implemented and tested.",
     "workstreams": "Git worktrees in which items are implemented.",
     "notify": "Whom to tell while nobody watches; only in your own agentos.toml, under ~/.agentos.",
+    "budget": "What everything with this home may spend; only in your own agentos.toml, under ~/.agentos.",
     "checkpoints": "Where unfinished items are kept, when several machines work on them.",
     "cluster": "Where workers run, when one machine is not enough.",
 }
@@ -66,7 +68,7 @@ SETTING_WORDS = {
     "implementation.max_rounds": "attempts to make the tests pass",
     "implementation.test_timeout_seconds": "the longest a test run may take",
     "implementation.sandbox": "strongest, or one by name: bwrap, namespaces, landlock, none",
-    "implementation.readable": "files and folders that tests may read beside the project and installed programs",
+    "implementation.readable": "files and folders that tests may read besides the project and installed programs",
     "implementation.memory_mb": "memory of a test run, all its processes together",
     "implementation.processes": "processes and threads of a test run",
     "implementation.open_files": "files that one process of a test run may have open",
@@ -81,15 +83,16 @@ SETTING_WORDS = {
     "notify.command": "a program and its arguments; gets what happened as JSON on standard input",
     "notify.on": "what to tell: needs_review, failed, paused, done",
     "notify.desktop": "true: by a notification of the desktop, too",
+    "budget.usd_per_day": "dollars per UTC day for all runs, gateways and notebooks together; unset: no cap",
     "workstreams.names": "variables like TEST_DB: each workstream gets a name of its own for each",
     "checkpoints.url": "postgresql://user@host/database; empty keeps one file per item under ~/.agentos",
     "checkpoints.project": "what this project is called in that database, on every machine",
     "checkpoints.patience_seconds": "how long nodes wait for a database that does not answer, before the run stops",
     "cluster.backend": '"ray": on the nodes of a Ray cluster',
     "cluster.address": "HOST:PORT of the cluster's head",
-    "cluster.env": '"make": let Ray make our Python environment on nodes; "same": it is there, and checked',
-    "cluster.max_per_node": "items at once on one node, as far as its processors carry them",
-    "cluster.resources": "what one item takes of a node, like CPU=2 or GPU=0.5",
+    "cluster.env": '"make": let Ray make our Python environment on nodes; "same": it is there already; checked',
+    "cluster.max_per_node": "maximum items at once on one node; fewer if it has fewer processors",
+    "cluster.resources": "what one item needs on a node, like CPU=2 or GPU=0.5",
 }
 """What each setting is, in a line. A test sees to it that none is missing."""
 _FLAGS = {
@@ -113,19 +116,15 @@ _PROVIDERS = """\
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "init",
-        help="write a commented agentos.toml and show what was found",
-        description="Write a commented agentos.toml into the project and show what was found there.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Write a commented agentos.toml into the project and show what was found there."
     parser.add_argument("--issues", metavar="SOURCE", help="a folder, or github:owner/repo?label=ready")
     parser.add_argument("--briefs", metavar="DIR", help="the folder of briefs")
     parser.add_argument("--lld-dir", metavar="DIR", help="the folder for low-level designs")
     parser.add_argument("--drafter", metavar="MODEL", help="the model that writes")
     parser.add_argument("--reviewer", metavar="MODEL", help="the model that reviews")
     parser.add_argument("--force", action="store_true", help="overwrite an agentos.toml that is there")
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
+    add_project_option(parser)
     parser.set_defaults(handler=run)
 
 
@@ -150,7 +149,7 @@ def settings_text(chosen: Mapping[str, Any]) -> str:
     """The file: what was chosen as it is, everything else as comments with its default."""
     parts = [_INTRODUCTION]
     for section in fields(Settings):
-        if section.name in ("providers", OWN_SECTION):
+        if section.name in ("providers", *OWN_SECTIONS):
             continue
         lines = [f"# {SECTION_WORDS[section.name]}", f"[{section.name}]"]
         defaults = getattr(Settings(), section.name)
@@ -185,13 +184,15 @@ def _found(project_dir: Path, chosen: Mapping[str, Any]) -> list[str]:
     issues = chosen.get("sources.issues", settings.sources.issues)
     briefs = chosen.get("sources.briefs", settings.sources.briefs)
     lld_dir = chosen.get("documents.lld_dir", settings.documents.lld_dir)
+    keys = _keys()
+    needs_offline = isinstance(keys, CredentialSet) and not keys.credentials and "models.drafter" not in chosen
     return [
         f"  git:    {_git_words(project_dir)}",
         f"  issues: {_source_words(issues, project_dir, ItemKind.ISSUE)}",
         f"  briefs: {_source_words(briefs, project_dir, ItemKind.BRIEF)}",
         f"  LLDs:   {counted(len(list((project_dir / lld_dir).glob('LLD-*.md'))), 'design')} in {lld_dir}",
-        f"  keys:   {_key_words()}",
-        f"Next: {_next_step(issues, project_dir)}",
+        f"  keys:   {_key_words(keys)}",
+        f"Next: {_next_step(issues, project_dir, options=' --drafter offline' if needs_offline else '')}",
     ]
 
 
@@ -218,16 +219,21 @@ def _source_words(spec: str, project_dir: Path, kind: ItemKind) -> str:
     return "; ".join([words if not unusable else f"{words}, {counted(len(unusable), 'problem')}", *unusable])
 
 
-def _key_words() -> str:
-    """Names only: no part of a key is ever shown."""
+def _keys() -> CredentialSet | AgentosError:
     try:
-        credentials = load_credentials()
+        return load_credentials()
     except AgentosError as error:
-        return str(error)
-    names = [f"{credential.spec.name} ({credential.spec.provider})" for credential in credentials.credentials]
+        return error
+
+
+def _key_words(keys: CredentialSet | AgentosError) -> str:
+    """Names only: no part of a key is ever shown."""
+    if isinstance(keys, AgentosError):
+        return str(keys)
+    names = [f"{credential.spec.name} ({credential.spec.provider})" for credential in keys.credentials]
     return listed(names) or f"none; `{Hint.ADD_KEY.line(provider='google')}` adds one, --drafter offline needs none"
 
 
-def _next_step(issues: str, project_dir: Path) -> str:
+def _next_step(issues: str, project_dir: Path, *, options: str) -> str:
     has_issues = issues.startswith("github:") or (project_dir / issues).is_dir()
-    return f"{'' if has_issues else 'write an issue, then '}{Hint.PREVIEW_DESIGNS.line()}"
+    return f"{'' if has_issues else 'write an issue, then '}{Hint.PREVIEW_DESIGNS.line(options=options)}"

@@ -26,7 +26,6 @@ def command() -> DocumentCommand:
     return DocumentCommand(
         workflow="issue",
         noun="brief",
-        summary="turn briefs into reviewed issues",
         description="Write a reviewed issue from each brief, many at once.",
         prepare=_prepare,
         add_own_options=_add_own_options,
@@ -66,12 +65,12 @@ def _start_filing(request: RunRequest, listener: Listener | None) -> int:
     return start_run(replace(request, environment={**request.environment, **filing}, secrets=secrets), listener)
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command().add_parser("issue", subparsers)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    command().add_options(parser)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Without `argv` this is the program: its signals are taken from here on."""
     if argv is None:
-        return as_program(lambda: main(sys.argv[1:]))
+        as_program(lambda: main(sys.argv[1:]))
     return command().main("issue-workflow", argv)

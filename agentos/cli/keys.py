@@ -1,4 +1,4 @@
-"""`agentos keys`: lists, adds, removes, checks and resets keys. Shows names and states, never a secret."""
+"""`agentos keys`: the keys of the pool by name and state, never a secret."""
 
 # The verbs import what they need: every command builds this parser, few run it.
 # ruff: noqa: PLC0415
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agentos.cli.options import whole_number
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
 from agentos.clock import local_second
 from agentos.errors import ExitCode, NoUsableKeyError, UsageError
 from agentos.hints import Hint
@@ -30,50 +30,62 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("NAME", "PROVIDER", "GROUP", "STATE", "UNTIL", "CALLS", "LAST USED", "NOTE")
 _CHECK_HEADINGS = ("NAME", "PROVIDER", "GROUP", "RESULT", "MODEL", "NOTE")
-_ADD_HELP = """Add a key to credentials.toml. The secret is asked for without echo, or read from standard input in a
-pipe; it is never an argument, which others on this machine could see. Keys that share a quota belong to
+_EXPENDABLE = ("LAST USED", "CALLS", "GROUP")
+_CHECK_EXPENDABLE = ("MODEL", "GROUP")
+_ADD_HELP = """Add a key to credentials.toml. It asks for the secret without echo, or reads it from standard input in
+a pipe; the secret is never an argument, which others on this machine could see. Keys that share a quota belong to
 one group: {owners}."""
-_CHECK_HELP = """Make one cheap call with each key and say which are valid, limited or rejected. What is learned is
-remembered for the next run. Exits 4 if no key can serve, now or when its limit ends."""
+_CHECK_HELP = """Make one cheap call with each key and say which are valid, limited or rejected. The next run
+remembers the result. Exits 4 if no key can serve, now or when its limit ends."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `keys` and its verbs; the parsed arguments carry `handler`."""
-    parser = subparsers.add_parser("keys", help="list, add, remove, check and reset keys", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List, add, remove, check and reset keys. Shows names and states, never a secret."
     parser.set_defaults(handler=run)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     verbs = parser.add_subparsers(dest="keys_verb", metavar="VERB")
-    listing = verbs.add_parser("list", help="all keys with their state (also without a verb)")
+    listing = verbs.add_parser("list", help="list all keys with their state (the default)")
     _add_add_parser(verbs)
     remove = verbs.add_parser("remove", aliases=["rm"], help="take a key out of credentials.toml")
     remove.add_argument("name", metavar="NAME", help="the key's name")
-    check = verbs.add_parser("check", help="one cheap call with each key: is it valid?", description=_CHECK_HELP)
+    check = verbs.add_parser(
+        "check", help="make one cheap call with each key to see whether it is valid", description=_CHECK_HELP
+    )
     check.add_argument("names", nargs="*", metavar="NAME", help="check only these keys (default: all)")
     check.add_argument(
         "--model",
         action="append",
         default=[],
         metavar="PROVIDER:MODEL",
-        help="the model to call for a provider's keys, e.g. behind a gateway; may be given once a provider",
+        help="the model to call for a provider's keys, e.g. behind a gateway; may be given once per provider",
     )
     for each in (listing, check):
         # Without a default of its own: `keys --json check` must not be undone by it.
         each.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
-    reset = verbs.add_parser("reset", help="forget a key's rejection and its group's limits: try it again")
+    reset = verbs.add_parser(
+        "reset", help="forget a key's rejection and its group's limits, so that it is tried again"
+    )
     reset.add_argument("name", metavar="NAME", help="the key's name")
 
 
 def _add_add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     description = _ADD_HELP.format(owners=", ".join(f"one {each.quota_owner}" for each in providers().values()))
     add = verbs.add_parser("add", help="add a key; its secret comes from a prompt or stdin", description=description)
-    add.add_argument("name", metavar="NAME", help="what to call the key; shown wherever it matters")
+    add.add_argument("name", metavar="NAME", help="a name for the key, used in messages")
     names = ", ".join(providers())
     add.add_argument(
-        "--provider", required=True, metavar="PROVIDER", help=f"whose key it is: {names}, or one of your agentos.toml"
+        "--provider",
+        required=True,
+        metavar="PROVIDER",
+        help=f"whose key it is: {names}, or one that your agentos.toml declares",
     )
-    add.add_argument("--group", metavar="GROUP", help="what it shares its quota with (default: a group of its own)")
+    add.add_argument("--group", metavar="GROUP", help="the quota group it belongs to (default: a group of its own)")
     add.add_argument(
-        "--max-concurrent", type=whole_number, default=1, metavar="N", help="calls at once with this key (default: 1)"
+        "--max-concurrent",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="concurrent calls with this key (default: 1)",
     )
     add.add_argument("--rpm", type=whole_number, metavar="N", help="requests per minute of its group, for each model")
     add.add_argument("--tpm", type=whole_number, metavar="N", help="tokens per minute of its group, for each model")
@@ -114,7 +126,7 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         say_json([to_document(row) for row in rows])
     elif rows:
-        say(*table_lines([_HEADINGS, *map(_cells, rows)], window_columns()))
+        say(*table_lines([_HEADINGS, *map(_cells, rows)], window_columns(), expendable=_EXPENDABLE))
     else:
         say(f"No keys yet. Add one: {Hint.ADD_KEY.line(provider='google')}")
     return ExitCode.OK
@@ -138,7 +150,7 @@ def _cells(row: KeyView) -> tuple[str, ...]:
 
 
 def _add(args: argparse.Namespace) -> int:
-    from agentos.keys.credentials import add_credential
+    from agentos.keys.credential_edits import add_credential
     from agentos.keys.key_spec import KeySpec
 
     _check_provider(args.provider)
@@ -163,7 +175,7 @@ def _check_provider(name: str) -> None:
     """Before a secret is asked for. Raises UsageError for a provider that is neither known nor declared here."""
     _project_settings()
     if name not in providers():
-        declare = f"One of your own is declared in agentos.toml; `{Hint.WRITE_SETTINGS.line()}` shows how."
+        declare = f"You can declare your own in agentos.toml; `{Hint.WRITE_SETTINGS.line()}` shows how."
         hint = did_you_mean(name, providers())
         raise UsageError(f"No provider {one_line(name, 40)!r}: use one of {', '.join(providers())}.{hint} {declare}")
 
@@ -181,7 +193,7 @@ def _read_secret(name: str) -> str:
 
 
 def _remove(name: str) -> int:
-    from agentos.keys.credentials import remove_credential
+    from agentos.keys.credential_edits import remove_credential
 
     remove_credential(credentials_path(), name)
     say(f"Removed {name} from {credentials_path()}. A secret in the OS keyring or environment stays there.")
@@ -204,7 +216,8 @@ def _check(names: Sequence[str], models: Sequence[str], *, as_json: bool) -> int
     if as_json:
         say_json([each.to_document() for each in checked])
     else:
-        say(*table_lines([_CHECK_HEADINGS, *map(_check_cells, checked)], window_columns()))
+        table = [_CHECK_HEADINGS, *map(_check_cells, checked)]
+        say(*table_lines(table, window_columns(), expendable=_CHECK_EXPENDABLE))
         say(_check_summary(checked))
     return ExitCode.OK if any(each.is_usable for each in checked) else ExitCode.NO_USABLE_KEY
 
@@ -235,7 +248,7 @@ def _reset(name: str) -> int:
     from agentos.keys.overview import reset
 
     reset(_load(tells_missing=False), name)
-    say(f"{name} is tried again by the next run. A run under way keeps what it knows.")
+    say(f"The next run tries {name} again. A run under way keeps what it knows.")
     return ExitCode.OK
 
 

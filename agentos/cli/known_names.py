@@ -8,10 +8,10 @@ from pathlib import Path
 from agentos.errors import AgentosError
 from agentos.keys.credentials import load_credentials
 from agentos.paths import find_project_dir
-from agentos.records.runs import run_dirs
+from agentos.records.folders import run_dirs
 from agentos.settings import Settings, load_settings, setting_names
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
-from agentos.text.suggestions import did_you_mean
+from agentos.text.suggestions import nearest, suggested
 from agentos.workflows.registry import WORKFLOWS
 
 _MOST_RUNS = 30
@@ -63,6 +63,12 @@ def _runs(_project_dir: Path, _settings: Settings) -> list[str]:
     return ["last", *(run_dir.name for run_dir in run_dirs()[:_MOST_RUNS])]
 
 
+def _acts(project_dir: Path, settings: Settings) -> list[str]:
+    from agentos.engine.steering import ACTS  # noqa: PLC0415  Of the engine only this is needed, and only here.
+
+    return [*ACTS, *_runs(project_dir, settings)]
+
+
 def _slugs(project_dir: Path, _settings: Settings) -> list[str]:
     from agentos.workstreams.commands import ProjectWorkstreams  # noqa: PLC0415  Knows git; others need it not.
 
@@ -86,6 +92,7 @@ NAMES: Mapping[str, Callable[[Path, Settings], Iterable[str]]] = {
     "designs": _designs,
     "items": _items,
     "runs": _runs,
+    "acts": _acts,
     "slugs": _slugs,
     "keys": _keys,
     "settings": _setting_names,
@@ -98,6 +105,7 @@ _KINDS = {
     ("lld-workflow", "ids"): "issues",
     ("issue-workflow", "ids"): "briefs",
     ("config", "names"): "settings",
+    ("ctl", "words"): "acts",
     ("keys", "name"): "keys",
     ("keys", "names"): "keys",
 }
@@ -115,4 +123,10 @@ def kind_of_argument(words: Sequence[str], destination: str) -> str | None:
 def item_hint(label: str, project_dir: Path) -> str:
     """What to say after "nothing is known of this item"."""
     names = known_names("items", project_dir)
-    return "" if label in names else did_you_mean(label, names)
+    if label in names:
+        return ""
+    prefixes = [each.label_prefix for each in WORKFLOWS.values() if each.label_prefix]
+    kind = next((prefix for prefix in prefixes if label.startswith(prefix)), "")
+    # What all labels of a kind begin with makes no two of them alike.
+    ids = [name.removeprefix(kind) for name in names if name.startswith(kind)]
+    return suggested([f"{kind}{each}" for each in nearest(label.removeprefix(kind), ids)])

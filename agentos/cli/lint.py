@@ -6,27 +6,23 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from agentos.errors import ExitCode, UsageError
 
 _DEFAULT_PLACE = "docs/lld"
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the command to argparse's subparsers; its handler is `run`."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "lint",
-        help="check low-level designs and issues",
-        description="Check low-level designs and issue documents: sections, paths, coverage of requirements, vague "
-        "or missing text. Exits 0 when clean, 1 with findings of severity error, 2 when a file does not exist.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Check low-level designs and issue documents: sections, paths, coverage of requirements, vague "
+        "or missing text. Exits 0 when clean, 1 with findings of severity error, 2 when a file does not exist."
     )
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help=f"files, folders or globs, ** included (default: {_DEFAULT_PLACE})"
     )
     parser.add_argument("--json", action="store_true", help="print a list with one object per document")
     parser.add_argument(
-        "--type", choices=("lld", "issue"), help="what the documents are (default: their sections tell)"
+        "--type", choices=("lld", "issue"), help="what the documents are (default: told from their sections)"
     )
     parser.add_argument(
         "--root",
@@ -35,7 +31,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="the repository that paths are checked in (default: the document's own)",
     )
     parser.set_defaults(handler=run)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,25 +19,24 @@ if TYPE_CHECKING:
 
 def command() -> DocumentCommand:
     from agentos.cli.documents import DocumentCommand
+    from agentos.cli.named_workstreams import find_designs
     from agentos.cli.options import add_standing_options
-    from agentos.workflows.drafting.pending import find_llds
 
     return DocumentCommand(
         workflow="lld",
         noun="issue",
-        summary="turn issues into reviewed low-level designs",
         description="Write a reviewed low-level design (LLD) for each issue, many at once.",
-        prepare=lambda arguments: command().find(arguments, find_llds),
+        prepare=lambda arguments: command().find(arguments, find_designs),
         add_own_options=add_standing_options,
     )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command().add_parser("lld", subparsers)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    command().add_options(parser)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Without `argv` this is the program: its signals are taken from here on."""
     if argv is None:
-        return as_program(lambda: main(sys.argv[1:]))
+        as_program(lambda: main(sys.argv[1:]))
     return command().main("lld-workflow", argv)

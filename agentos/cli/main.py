@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from agentos.cli.parsing import CommandParser
 
 COMMANDS = {
-    "demo": "see it work: ten issues of a sample project designed, four of them implemented, offline",
+    "demo": "see it work offline: design ten issues of a sample project, implement four of them",
     "lld": "turn issues into reviewed low-level designs",
     "issue": "turn briefs into reviewed issues",
     "implement": "turn approved designs into branches with passing tests",
     "pipeline": "take issues all the way: design, tests, code",
-    "ws": "workstreams: a worktree, a branch and a state each; run many at once",
+    "ws": "manage and run workstreams: each a worktree, a branch and a state",
     "review": "see what waits for a person, and answer it",
-    "show": "an item's document, its approval, history and last run",
-    "diff": "what an item changed: code on its branch, or its document",
+    "show": "show an item's document, approval, history and last run",
+    "diff": "show what an item changed: code on its branch, or its document",
     "open": "open an item's document in your editor",
     "doctor": "check keys, models, tools and settings before the first run",
     "init": "write a commented agentos.toml and show what was found",
-    "config": "the settings that hold here, and where each comes from",
+    "config": "show the settings of this project, and where each comes from",
     "run": "run a LangGraph graph over many items",
     "runs": "list, show, follow, report and prune runs",
     "ctl": "pause, resume and steer a run that is under way",
-    "dashboard": "a page to keep open: all runs live, what needs you, control",
+    "dashboard": "serve a page to keep open: all runs live, what needs you, controls",
     "cluster": "check a Ray cluster before a run uses it",
-    "gateway": "your keys for any program, through a local address",
+    "gateway": "let any program use your keys through a local address",
     "keys": "list, add, remove, check and reset keys",
     "lint": "check low-level designs and issues",
-    "repl": "the same commands at a prompt, with history and completion",
+    "repl": "type the same commands at a prompt, with history and completion",
     "completion": "print a completion script for bash, zsh or fish",
 }
 """Every command with its help. The module of the same name has the rest, and loads only when it is used."""
@@ -56,32 +56,25 @@ def build_parser(wanted: Collection[str] = frozenset(COMMANDS)) -> CommandParser
 
     parser = CommandParser(
         prog="agentos",
-        description="Run agent workflows over many items in parallel: isolated, durable, stoppable.",
-        formatter_class=_formatter,
+        description="Run agent workflows over many items in parallel: isolated from each other, durable, and safe "
+        "to stop.",
         epilog="Exit codes: 0 every item succeeded, 1 some item failed, 2 usage, 3 something needs revision or "
         "review, 4 no usable key, 5 budget reached, 75 quota gone, 130 stopped.",
     )
     add_version(parser)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="agentos")
     for name, help_text in COMMANDS.items():
+        # Its own file says what it does at length.
+        parser_of_command = subparsers.add_parser(name, help=help_text, description=None)
         if name in wanted:
-            importlib.import_module(f"agentos.cli.{name}").add_parser(subparsers)
-        else:
-            subparsers.add_parser(name, help=help_text)
+            importlib.import_module(f"agentos.cli.{name}").add_options(parser_of_command)
     return parser
-
-
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Colour and structure in a terminal; plain text in a pipe. Rich loads only when help is shown."""
-    from rich_argparse import RawDescriptionRichHelpFormatter
-
-    return RawDescriptionRichHelpFormatter(prog)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Without `argv` this is the program: its signals are taken from here on."""
     if argv is None:
-        return as_program(lambda: main(sys.argv[1:]))
+        as_program(lambda: main(sys.argv[1:]))
     open_standard_streams()
     return guarded(lambda: _run(list(argv)))
 
@@ -89,11 +82,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Guarded from the first import on: a Ctrl+C that comes early is as quiet as one that comes late."""
     from agentos.errors import ExitCode
+    from agentos.processes.loading import uncollected
 
-    if not words:
-        build_parser(()).print_help()
-        return ExitCode.OK
-    arguments = parse(build_parser(set(words[:1])), words)
+    with uncollected():
+        if not words:
+            build_parser(()).print_help()
+            return ExitCode.OK
+        arguments = parse(build_parser(set(words[:1])), words)
     return int(arguments.handler(arguments))
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from agentos.cli.graph_items import find_graph_item, is_graph_and_id, only_document
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
-from agentos.cli.texts import say
+from agentos.cli.output import say
+from agentos.cli.parsing import add_project_option
 from agentos.environment import environment
 from agentos.errors import ExitCode, UsageError
 from agentos.settings import Settings, load_settings
@@ -24,17 +25,15 @@ from agentos.workflows.registry import label_of
 _EDITORS = ("VISUAL", "EDITOR")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "open",
-        help="open an item's document in your editor",
-        description="Open an item's document in the editor that VISUAL or EDITOR names. An item without a document "
-        "opens its issue. In a pipe, or without an editor, the path is printed.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Open an item's document in the editor that VISUAL or EDITOR names. An item without a document "
+        "opens its issue. In a pipe, or without an editor, the path is printed."
     )
     parser.add_argument("item", metavar="ITEM", help="an item, like 42, LLD-42 or ISSUE-login-page")
     parser.add_argument("--issue", action="store_true", help="open the issue it is made from")
     parser.add_argument("--path", action="store_true", help="only print the path")
-    parser.add_argument("--project", metavar="DIR", help="the project the item belongs to (default: found from here)")
+    add_project_option(parser, "the project the item belongs to")
     parser.set_defaults(handler=run)
 
 
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         return ExitCode.OK
     done = subprocess.run([*editor, str(path)], check=False)
     if done.returncode != 0:
-        say(f"{editor[0]} ended with {done.returncode}; the document is {path}", to_stderr=True)
+        say(f"{editor[0]} ended with status {done.returncode}; the document is {path}", to_stderr=True)
     return ExitCode.OK if done.returncode == 0 else ExitCode.ITEM_FAILED
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from agentos.cli.parsing import add_project_option
 from agentos.engine.limits import DEFAULT_PARALLELISM, MAX_PARALLELISM
 from agentos.engine.memory_watch import machine_carries, read_meminfo
 from agentos.errors import UsageError
@@ -19,6 +20,7 @@ from agentos.setting_rules import choices_of, rule_of
 
 MACHINE_DECIDES = 1_000_000
 """`--parallel` without a number, where no number is the right one everywhere."""
+_LAST_PORT = 65_535
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHUTDOWN_HELP = """\
 Ctrl+C stops gracefully: nothing new starts, running items keep their last
@@ -28,23 +30,29 @@ once. The same command resumes."""
 
 def whole_number(text: str) -> int:
     """A whole number of at least 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
+    return _whole(text, least=1)
 
 
 def count(text: str) -> int:
     """A whole number of at least 0."""
+    return _whole(text, least=0)
+
+
+def port_number(text: str) -> int:
+    """A TCP port to listen on."""
+    value = _whole(text, least=1)
+    if value > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"must be at most {_LAST_PORT}, got {value}")
+    return value
+
+
+def _whole(text: str, *, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
     return value
 
 
@@ -68,6 +76,17 @@ def dollars(text: str) -> float:
     if not math.isfinite(value) or value <= 0:
         raise argparse.ArgumentTypeError(f"must be a positive amount in dollars, got {text}")
     return value
+
+
+def folder_to_write(text: str) -> str:
+    """A folder that is there or can be made: answers are paid for before the first is to be saved."""
+    folder = Path(text).absolute()
+    nearest = next(each for each in (folder, *folder.parents) if os.access(each, os.F_OK))
+    if not nearest.is_dir():
+        raise argparse.ArgumentTypeError(f"{nearest} is a file, not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"you may not write to {nearest}")
+    return text
 
 
 class TimeSpan(float):
@@ -138,7 +157,7 @@ def _bare(by_machine: bool) -> str:
 
 def add_choice_options(parser: argparse.ArgumentParser, noun: str) -> None:
     """Which items: named, or all that are pending."""
-    parser.add_argument("ids", nargs="*", metavar="ID", help=f"work on these {noun}s only; globs too")
+    parser.add_argument("ids", nargs="*", metavar="ID", help=f"work on these {noun}s only; globs are allowed")
     parser.add_argument("--all", action="store_true", help=f"work on every pending {noun}")
 
 
@@ -147,8 +166,8 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh",
         action="store_true",
-        help="start unfinished items over instead of resuming from their checkpoints; named items also when they are "
-        "done already",
+        help="start unfinished items over instead of resuming from their checkpoints; named items start over even "
+        "when they are done",
     )
     parser.add_argument(
         "--limit",
@@ -186,7 +205,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     _add_call_limits(parser)
     _add_output_mode(parser)
     _add_cluster_options(parser)
-    parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
+    add_project_option(parser, "the project the items belong to")
     # The line that resumes a run is made from its command's own options.
     parser.set_defaults(parser=parser)
 
@@ -195,9 +214,20 @@ def _add_output_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output-mode",
         choices=tuple(str(mode) for mode in OutputMode),
-        help="live: a block at the bottom of the terminal shows what each item does, and what ends goes by above it; "
-        "stream: every line as it is written; quiet: warnings, failures and the summary only (default: live on a "
-        "terminal when there are several items, else stream)",
+        help="live: a block at the bottom of the terminal shows what each item is doing, finished items scroll by "
+        "above it; stream: every line as it is written; quiet: warnings, failures and the summary only (default: "
+        "live on a terminal when there are several items, else stream)",
+    )
+
+
+def add_unpriced_option(parser: argparse.ArgumentParser) -> None:
+    add_setting_option(
+        parser,
+        "--unpriced",
+        "prices.unpriced",
+        metavar="IN/OUT",
+        help="with --budget: the price of models that have none, in dollars per million input and output tokens, "
+        "like 2/12 (default: such models are refused; [prices] in agentos.toml sets the price of each)",
     )
 
 
@@ -209,19 +239,12 @@ def _add_call_limits(parser: argparse.ArgumentParser) -> None:
         metavar="USD",
         help="stop before model calls cost more than this; exit 5, resume with a higher one (default: no limit)",
     )
-    add_setting_option(
-        parser,
-        "--unpriced",
-        "prices.unpriced",
-        metavar="IN/OUT",
-        help="with --budget: dollars per million tokens in and out of models that have no price, like 2/12 "
-        "(default: refuse them; [prices] in agentos.toml has prices of single models)",
-    )
+    add_unpriced_option(parser)
     parser.add_argument(
         "--max-wait",
         type=time_span,
         metavar="TIME",
-        help="stop when no key opens within this time, like 90s, 30m or 2h; exit 75 (default: wait)",
+        help="stop when no key becomes available within this time, like 90s, 30m or 2h; exit 75 (default: wait)",
     )
 
 
@@ -237,7 +260,7 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         parser, "--address", "cluster.address", metavar="HOST:PORT", help="with --backend ray: the cluster's head"
     )
     parser.add_argument(
-        "--show-node", action="store_true", help="with --backend ray: say in each line which node the item is on"
+        "--show-node", action="store_true", help="with --backend ray: show in each line which node the item is on"
     )
 
 
@@ -325,7 +348,12 @@ def add_model_options(parser: argparse.ArgumentParser, *, has_coder: bool = Fals
         metavar="N",
         help="rounds before giving up (default: 5, maximum 100)",
     )
-    parser.add_argument("--record", metavar="DIR", help="save every model answer in DIR, to replay with `recorded`")
+    parser.add_argument(
+        "--record",
+        type=folder_to_write,
+        metavar="DIR",
+        help="save every model answer in DIR, to replay with `recorded`",
+    )
 
 
 def add_review_options(parser: argparse.ArgumentParser) -> None:
@@ -344,10 +372,10 @@ def add_standing_options(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--review-again",
         action="store_true",
-        help="have the documents of the named items reviewed as they stand, hand-written and edited ones too",
+        help="review the documents of the named items as they stand, including hand-written and edited ones",
     )
     choice.add_argument(
-        "--revise", metavar="TEXT", help="have them revised as they stand, with what to change, and then reviewed"
+        "--revise", metavar="TEXT", help="revise the documents of the named items as TEXT says, then review them"
     )
 
 
@@ -356,7 +384,7 @@ def add_branch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-unsandboxed",
         action="store_true",
-        help="run model-written code with your rights where the machine has no sandbox for it",
+        help="run model-written code with your own permissions where the machine has no sandbox for it",
     )
     parser.add_argument(
         "--commits",

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from agentos.cli.texts import say, say_document
+from agentos.cli.output import say, say_document
 from agentos.environment import environment
 from agentos.text.terminal import clean_block
 

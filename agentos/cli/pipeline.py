@@ -11,7 +11,6 @@ from agentos.workflows.pipeline.pending import find_items
 COMMAND: DocumentCommand = DocumentCommand(
     workflow="pipeline",
     noun="issue",
-    summary="take issues all the way: design, tests, code",
     description="Take each issue all the way: a reviewed design, then a branch with passing tests. No item waits for "
     "another between the stages.",
     prepare=lambda arguments: as_code(COMMAND.find(arguments, find_items)),
@@ -19,5 +18,5 @@ COMMAND: DocumentCommand = DocumentCommand(
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    COMMAND.add_parser("pipeline", subparsers)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    COMMAND.add_options(parser)

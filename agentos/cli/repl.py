@@ -24,12 +24,11 @@ Names = Callable[[str], Sequence[str]]
 """Names of a kind, like `slugs`."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "repl",
-        help="the same commands at a prompt, with history and completion",
-        description="Type commands with a slash: /ws run a b, /ws list, /runs, /help, /quit. Ctrl+C stops what runs "
-        "and comes back to the prompt. With piped input, each line is a command and the last one's exit code counts.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Type commands with a slash: /ws run a b, /ws list, /runs, /help, /quit. Ctrl+C stops what is "
+        "running and returns to the prompt. In piped input each line is a command, and the last one's exit code "
+        "counts."
     )
     parser.set_defaults(handler=run)
 
@@ -85,7 +84,7 @@ def _carry_out(words: Sequence[str] | None) -> int:
         _say_help()
         return ExitCode.OK
     if name == "repl":
-        _complain("this is the prompt already")
+        _complain("you are already at the prompt")
         return ExitCode.USAGE
     if name not in COMMANDS:
         _complain(f"no command /{name}: /help lists them")

@@ -15,6 +15,8 @@ from agentos.hints import Place
 from agentos.reporters.resume_line import (
     BUDGET,
     IDS,
+    KEPT_INPUT,
+    RUN_DIR,
     all_place,
     plain_number,
     resume_line,
@@ -35,8 +37,6 @@ def resume_template(
     Ids are named where they were named. With a `verb`, that one takes the place of a command for all items, and ids
     are always named. With `kept`, no other option goes along.
     """
-    if getattr(arguments, "items", None) == "-":
-        return ""  # What came through standard input is gone: no line could bring it back.
     parser: argparse.ArgumentParser = arguments.parser
     program, *subcommands = parser.prog.split()
     if verb:
@@ -78,6 +78,8 @@ def _option_text(action: argparse.Action, arguments: argparse.Namespace) -> str:
     name = action.option_strings[0]
     if action.nargs == 0:
         return name
+    if action.dest == "items" and value == "-":
+        return f"{name} {RUN_DIR}/{KEPT_INPUT}"  # What came through standard input comes once.
     if action.dest == "budget":
         return f"{name} {BUDGET}"
     values = value if isinstance(value, list) else [value]

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agentos.cli import review_documents
+from agentos.cli.graph_items import GraphItem, find_graph_item, is_graph_and_id
 from agentos.cli.options import add_model_options, dollars, project_from
-from agentos.cli.texts import say, say_document, say_json
+from agentos.cli.output import say, say_document, say_json
+from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.errors import UsageError
 from agentos.hints import Hint, from_here
 from agentos.reporters.last_run import last_run
@@ -17,30 +19,31 @@ from agentos.settings import load_settings
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import listed, one_line
 from agentos.workflows.awaiting_review import Waiting, give_answer, waiting_items
-from agentos.workflows.registry import COMMANDS
+from agentos.workflows.item_names import find_item
+from agentos.workflows.registry import COMMANDS, label_of
 
 _ANSWERED = {"approve": "approved", "revise": "to be revised"}
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "review",
-        help="see what waits for a person, and answer it",
-        description="Items started with --review park at their checkpoint and wait for a person; an answer is stored "
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Items started with --review park at their checkpoint and wait for a person; an answer is stored "
         "and the next run continues. A document that is not approved as it stands, because it needs revision or a "
         "person wrote or edited it, waits too: --approve takes it after the mechanical check, with its hash and "
         "your name; --review-again and --revise start a run from it. Without an answer, shows the document, its "
-        "findings and what is asked.",
+        "findings and what is asked."
     )
     parser.add_argument(
         "item", nargs="?", metavar="ITEM", help="an item, like LLD-42 (default: list everything that waits)"
     )
     parser.add_argument("--all", action="store_true", help="list all items that wait")
     answer = parser.add_mutually_exclusive_group()
-    answer.add_argument("--approve", action="store_true", help="let the item continue as it is; or take the document")
+    answer.add_argument(
+        "--approve", action="store_true", help="let the item continue as it is, or approve the document as it stands"
+    )
     answer.add_argument("--revise", metavar="TEXT", help="send the draft or the document back, with what to change")
     answer.add_argument("--review-again", action="store_true", help="have the model review the document as it stands")
-    answer.add_argument("--answer", metavar="JSON", help="any other answer, for graphs of your own, like '\"yes\"'")
+    answer.add_argument("--answer", metavar="JSON", help="any other answer, for your own graphs, like '\"yes\"'")
     parser.add_argument(
         "--question", metavar="ID", help="which of several questions the answer is for: its id or number"
     )
@@ -51,8 +54,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_model_options(parser)
     parser.add_argument("--budget", type=dollars, metavar="USD", help="stop before model calls cost more than this")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--project", metavar="DIR", help="the project the items belong to (default: found from here)")
+    add_json_option(parser)
+    add_project_option(parser, "the project the items belong to")
     parser.set_defaults(handler=run)
 
 
@@ -64,20 +67,32 @@ def run(arguments: argparse.Namespace) -> int:
         if answer is not None or arguments.review_again or arguments.edit is not None:
             raise UsageError("An answer is for one item: name it, as in ITEM --approve.")
         return _list(waiting, project_dir, as_json=arguments.json)
-    matches = _matches(waiting, arguments.item)
-    if not matches and arguments.answer is None and arguments.edit is None:
+    matches = _matches(waiting, arguments.item.removeprefix("#"))
+    if not matches and not is_graph_and_id(arguments.item):
         settings = load_settings(project_dir)
-        document = review_documents.find(project_dir, settings, arguments.item)
+        workflow, item_id = find_item(arguments.item, project_dir, settings)
+        if Path(arguments.item).suffix:
+            # An issue's file is that of its design, and of its pipeline.
+            matches = _matches(waiting, item_id if workflow.name == "lld" else label_of(workflow.name, item_id))
+        takes_document = not matches and arguments.answer is None and arguments.edit is None
+        document = review_documents.find(project_dir, settings, workflow, item_id) if takes_document else None
         if document is not None:
             return review_documents.run(arguments, project_dir, settings, document)
+    if len(matches) > 1 and answer is None and arguments.edit is None and not arguments.json:
+        return _show_each(matches)
+    if not matches and (of_graph := find_graph_item(project_dir, arguments.item)):
+        raise UsageError(_asks_nothing(of_graph))
     item = _only(matches, waiting, arguments.item)
     if arguments.review_again:
         raise UsageError(f"{item.label} waits at a gate: answer with --approve or --revise.")
     edit = _edit(arguments.edit, item)
     if answer is None and edit is None:
-        return _show(item, as_json=arguments.json)
+        return _show(project_dir, item, _name_among(item, waiting), as_json=arguments.json)
     if (arguments.approve and not item.takes_approval) or (arguments.revise is not None and not item.is_gate):
-        raise UsageError(f"{item.label} asks something else. Answer with: {' or '.join(answer_lines(item))}")
+        raise UsageError(
+            f"{item.label} asks a different question. "
+            f"Answer with: {' or '.join(answer_lines(item, _name_among(item, waiting)))}"
+        )
     answer = with_answer(item, answer, arguments.question)
     give_answer(project_dir, item, answer, edit)
     if arguments.json:
@@ -86,6 +101,14 @@ def run(arguments: argparse.Namespace) -> int:
         given = _given_words(item, answer, edit)
         say(f"{prefix_of(item.label)} {given}; to continue, run{_command(project_dir, item)}")
     return 0
+
+
+def _asks_nothing(item: GraphItem) -> str:
+    show = Hint.SHOW_DOCUMENT.line(label=item.item_id)
+    return (
+        f"{item.item_id} is an item of the graph {item.workflow} and asks nothing now: "
+        f"such an item waits where its graph calls interrupt(). See: {show}"
+    )
 
 
 def _edit(text: str | None, item: Waiting) -> dict[str, Any] | None:
@@ -139,7 +162,7 @@ def _answer(arguments: argparse.Namespace) -> Any | None:
     except ValueError as error:
         raise UsageError(f"--answer is not valid JSON: {error}.") from None
     if value is None:
-        raise UsageError("--answer null is no answer.")
+        raise UsageError("--answer null is not an answer.")
     return value
 
 
@@ -175,16 +198,37 @@ def _list(waiting: list[Waiting], project_dir: Path, *, as_json: bool) -> int:
     elif not waiting and not documents:
         say("Nothing waits for a review.")
     for item in () if as_json else waiting:
-        question = item.question
-        gate = f"{one_line(str(question['gate']), 20)} gate" if item.is_gate else "asks"
-        state = _answer_words(item.answer, item) if item.answer is not None else "waits"
-        say(f"{item.label}  {gate}, round {question.get('round', 1)}: {state}")
+        say(f"{_name_among(item, waiting)}  {_state_words(item)}")
     for label, state in () if as_json else documents:
         say(f"{label}  {one_line(state)}")
+    if not as_json:
+        continuing = dict.fromkeys(_command(project_dir, item) for item in waiting if item.is_answered)
+        say(*(f"To continue what is answered, run{command}" for command in continuing))
     return 0
 
 
-def _show(item: Waiting, *, as_json: bool) -> int:
+def _state_words(item: Waiting) -> str:
+    answered = _answer_words(item.answer, item) if item.answer is not None else ""
+    if not item.is_gate:
+        return f"{item.words} ({answered})" if answered else item.words
+    gate = f"{one_line(str(item.question['gate']), 20)} gate, round {item.question.get('round', 1)}"
+    return f"{gate}: {answered or 'waits'}"
+
+
+def _show_each(items: list[Waiting]) -> int:
+    """Items of one id, each with the whole name that an answer needs."""
+    for item in items:
+        say(f"{_name_among(item, items)}  {_state_words(item)}")
+        say(f"{prefix_of(item.label)} Answer with: {' or '.join(answer_lines(item, _name_among(item, items)))}")
+    return 0
+
+
+def _name_among(item: Waiting, others: list[Waiting]) -> str:
+    is_only = sum(other.label == item.label for other in others) == 1
+    return item.label if is_only else _names(item)[-1]
+
+
+def _show(project_dir: Path, item: Waiting, name: str, *, as_json: bool) -> int:
     if as_json:
         say_json(_document(item))
         return 0
@@ -202,7 +246,9 @@ def _show(item: Waiting, *, as_json: bool) -> int:
     if item.answer is not None:
         known = _answer_words(item.answer, item)
         say(f"{prefix_of(item.label)} Answered already ({known}); a new answer replaces it.")
-    say(f"{prefix_of(item.label)} Answer with: {' or '.join(answer_lines(item))}")
+    if item.is_answered:
+        say(f"{prefix_of(item.label)} To continue, run{_command(project_dir, item)}")
+    say(f"{prefix_of(item.label)} Answer with: {' or '.join(answer_lines(item, name))}")
     return 0
 
 
@@ -212,14 +258,15 @@ def _show_questions(item: Waiting) -> None:
         say(place + one_line(question if isinstance(question, str) else json.dumps(question, default=str), 2000))
 
 
-def answer_lines(item: Waiting) -> list[str]:
-    """What answers it: a gate of ours takes two answers, the question of a user's graph any."""
+def answer_lines(item: Waiting, name: str | None = None) -> list[str]:
+    """What answers it, by its label or another name: a gate of ours takes two answers, a graph's question any."""
+    label = name or item.label
     if item.is_gate:
-        return [hint.line(label=item.label) for hint in (Hint.APPROVE, Hint.REVISE)]
+        return [hint.line(label=label) for hint in (Hint.APPROVE, Hint.REVISE)]
     if item.takes_approval:
-        return [Hint.APPROVE.line(label=item.label)]
-    which = " --question 1" if len(item.questions) > 1 else ""
-    return [Hint.ANSWER.line(label=item.label) + which]
+        return [Hint.APPROVE.line(label=label)]
+    which = f" --question {item.open_question}" if len(item.questions) > 1 else ""
+    return [Hint.ANSWER.line(label=label) + which]
 
 
 def _document(item: Waiting) -> dict[str, Any]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentos.cli import run_command
-from agentos.cli.item_files import read_items
+from agentos.cli.item_files import read_item_text, read_items
 from agentos.cli.options import (
     SHUTDOWN_HELP,
     add_engine_options,
@@ -26,15 +25,16 @@ from agentos.cli.run_command import Work
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.done_notes import notes_of
+from agentos.engine.graph_config import graph_config, thread_keys, without_thread_keys
 from agentos.engine.graph_spec import GraphSpec, resolve_graph
-from agentos.engine.interpreter import Interpreter, check_interpreter, python_beside
-from agentos.engine.plan import Item, item_hash, select
+from agentos.engine.plan import Item, is_too_deep, item_hash, select, strict_json
 from agentos.environment import environment
 from agentos.errors import UsageError
-from agentos.records.results import users_spans
-from agentos.reporters.last_run import last_runs
 from agentos.settings import load_settings
 from agentos.workflows.registry import Workflow
+
+if TYPE_CHECKING:
+    from agentos.engine.interpreter import Interpreter
 
 _EPILOG = """\
 An items file has one JSON object per line: {"id": "a1", "input": {...}}, and if need be "priority", "depends_on",
@@ -42,17 +42,14 @@ An items file has one JSON object per line: {"id": "a1", "input": {...}}, and if
 and depends_on is input. A state key "outcome" at the end of the graph becomes the item's outcome."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "run",
-        help="run a LangGraph graph over many items",
-        description="Run a LangGraph graph over many items, each in a process and with a checkpoint of its own.\n\n"
-        + SHUTDOWN_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_EPILOG,
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run a LangGraph graph over many items, each in its own process and with its own checkpoint.\n\n"
+        + SHUTDOWN_HELP
     )
+    parser.epilog = _EPILOG
     parser.add_argument(
-        "ids", nargs="*", metavar="ID", help="run only these items; globs like 'b*' too (default: all)"
+        "ids", nargs="*", metavar="ID", help="run only these items; globs like 'b*' are allowed (default: all)"
     )
     parser.add_argument(
         "--graph",
@@ -69,12 +66,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--input-key",
         metavar="KEY",
-        help="take each line, array element or file of a folder as it is, as the input's value for KEY",
+        help="take each line, array element or file of a folder as the value of KEY in the input, unparsed",
     )
     parser.add_argument(
         "--ignore-dependencies",
         action="store_true",
-        help="run chosen items although what they depend on is left out and did not end well",
+        help="run the chosen items even if an item they depend on is left out and did not succeed",
     )
     _add_result_options(parser)
     _add_graph_options(parser)
@@ -87,15 +84,15 @@ def _add_result_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="add one JSON object per item as it ends: id, outcome, state, error, usage, seconds, attempts; "
-        "- for standard output (default: only kept for `agentos runs result`)",
+        help="write one JSON object per item as it ends: id, outcome, state, error, usage, seconds, attempts; "
+        "- for standard output (default: results are only kept for `agentos runs result`)",
     )
-    parser.add_argument("--ordered", action="store_true", help="with --output: in the order of the items")
+    parser.add_argument("--ordered", action="store_true", help="with --output: write in the order of the items")
 
 
 def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--config", metavar="JSON", help="configuration of the graph, like LangGraph's config; a file or JSON text"
+        "--config", metavar="JSON", help="the graph's config, as LangGraph takes it; a file or JSON text"
     )
     parser.add_argument("--context", metavar="JSON", help="the graph's run context; a file or JSON text")
     parser.add_argument(
@@ -111,17 +108,18 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
         "--async",
         dest="is_async",
         action="store_true",
-        help="await every node, also where nothing seems to need it (default: only graphs that need it)",
+        help="await every node, even where nothing seems to need it (default: only in graphs that need it)",
     )
     parser.add_argument(
         "--pass-env",
         action="append",
         default=[],
         metavar="NAME",
-        help="give workers this variable though it holds a key, for graphs that call models themselves; repeatable",
+        help="give workers this variable even though it holds a key, for graphs that call models themselves; "
+        "repeatable",
     )
     parser.add_argument(
-        "--show-tokens", action="store_true", help="print what the graph's models stream (default: count it)"
+        "--show-tokens", action="store_true", help="print what the graph's models stream (default: only count it)"
     )
 
 
@@ -129,13 +127,16 @@ def run(arguments: argparse.Namespace) -> int:
     project_dir = project_from(arguments.project, Path.cwd())
     spec = resolve_graph(arguments.graph, Path.cwd())
     _check_output(arguments)
-    items = [_with_options(item, _options(arguments)) for item in read_items(arguments.items, arguments.input_key)]
+    given = read_item_text(arguments.items)
+    common = _options(arguments)
+    merged = [_with_options(item, common) for item in read_items(given, arguments.input_key)]
+    items = [replace(item, options=without_thread_keys(item.options)) for item in merged]
     workflow = Workflow(spec.name_in(project_dir), arguments.graph)
     chosen = select(items, arguments.ids)
     if not arguments.ignore_dependencies:
         _refuse_unmet(chosen, items, workflow.name, project_dir)
     plan, left = run_command.planned(arguments, chosen)
-    python = check_interpreter(arguments.python, Path.cwd()) if arguments.python else None
+    python = _interpreter(arguments.python) if arguments.python else None
     return run_command.run(
         Work(
             arguments=arguments,
@@ -146,13 +147,14 @@ def run(arguments: argparse.Namespace) -> int:
             plan=plan,
             skipped=left,
             batch=[item.id for item in items],
-            warnings=_warnings(spec, python),
+            warnings=[*_warnings(spec, python), *_threads_not_taken(merged)],
             notes=[f"Workers would run under {python}."] if python else (),
             details={"python": _document(python)} if python else {},
             environment=python.environment(environment()) if python else {},
             environment_defaults=spec.project.environment() if spec.project else {},
             adjust=lambda request: replace(
                 request,
+                piped_input=given.piped,
                 hands_out_results=True,
                 results_target=Path(arguments.output) if arguments.output else None,
                 results_in_order=arguments.ordered,
@@ -164,14 +166,31 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
 
+def _interpreter(text: str) -> Interpreter:
+    from agentos.engine.interpreter import check_interpreter  # noqa: PLC0415  Most runs are under ours.
+
+    return check_interpreter(text, Path.cwd())
+
+
 def _warnings(spec: GraphSpec, python: Interpreter | None) -> list[str]:
     """What to know of a project before its graph runs."""
     if spec.project is None:
         return []
+    from agentos.engine.interpreter import python_beside  # noqa: PLC0415  As above.
+
     beside = None if python else python_beside([spec.project.path.parent])
     own = shlex.quote(os.path.relpath(beside)) if beside else ""
     hint = f"{spec.project.path.name} has an environment beside it: --python {own} runs the graph with its packages"
     return [*spec.project.warnings, *([hint] if beside else [])]
+
+
+def _threads_not_taken(items: Sequence[Item]) -> list[str]:
+    """Configuration is often that of a call by hand, which needs a thread."""
+    given = {name: None for item in items for name in thread_keys(item.options)}
+    if not given:
+        return []
+    names = f"{', '.join(given)} {'is' if len(given) == 1 else 'are'}"
+    return [f"config: {names} not taken; each item is a thread of its own, named by its id"]
 
 
 def _document(python: Interpreter) -> dict[str, str]:
@@ -187,6 +206,8 @@ def _refuse_unmet(chosen: Sequence[Item], items: Sequence[Item], workflow: str, 
     needed = {name: item.id for item in chosen for name in item.depends_on if name in known and name not in ids}
     if not needed:
         return
+    from agentos.reporters.last_run import last_runs  # noqa: PLC0415  Few choose items whose dependencies they leave out.
+
     notes, checkpoints = notes_of(project_dir, workflow), store_for(project_dir)
     ends = last_runs(project_dir, workflow.__eq__, needed)
     for name, item_id in needed.items():
@@ -211,7 +232,7 @@ def graph_workflow(spec: str, project_dir: Path) -> Workflow:
 
 def _check_output(arguments: argparse.Namespace) -> None:
     if arguments.ordered and not arguments.output:
-        raise UsageError("--ordered is about --output: give a file, or - for standard output.")
+        raise UsageError("--ordered needs --output: give a file, or - for standard output.")
     if arguments.output == "-" and arguments.json:
         raise UsageError("--json and --output - both want standard output. Give --output a file.")
     if arguments.output and arguments.output != "-":
@@ -232,12 +253,14 @@ def _check_results_file(given: str) -> None:
         raise UsageError(f"--output {given!r}: {error}.") from None
     if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.R_OK | os.W_OK)):
         raise UsageError(f"--output {given!r}: it cannot be written here. Name a file in a folder of yours.")
+    from agentos.records.results import users_spans  # noqa: PLC0415  Only with --output.
+
     users_spans(path)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What all items have in common."""
-    config = _json_object("--config", arguments.config)
+    config = graph_config(_json_object("--config", arguments.config), "--config")
     if arguments.recursion_limit is not None:
         config["recursion_limit"] = arguments.recursion_limit
     return {"config": config, "context": _json_object("--context", arguments.context)}
@@ -247,14 +270,18 @@ def _json_object(option: str, text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        content = text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8-sig")
-        value = json.loads(content)
+        content = text if text.lstrip()[:1] in ("{", "[") else Path(text).read_text(encoding="utf-8-sig")
+        value = strict_json(content)
     except OSError as error:
         raise UsageError(f"{option} {text!r}: {error.strerror}. Give a file, or JSON like '{{...}}'.") from None
     except ValueError as error:
         raise UsageError(f"{option}: not valid JSON ({error}).") from None
+    except RecursionError:
+        raise UsageError(f"{option}: nested too deeply.") from None
     if not isinstance(value, dict):
         raise UsageError(f"{option}: expected an object like '{{...}}'.")
+    if is_too_deep(value):
+        raise UsageError(f"{option}: nested too deeply.")
     return value
 
 

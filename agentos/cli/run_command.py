@@ -6,33 +6,32 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentos.cli import dry_run
 from agentos.cli.options import capped
+from agentos.cli.output import say, shown
 from agentos.cli.preflight import Preflight, look_ahead
-from agentos.cli.resume import resume_template
-from agentos.cli.texts import say, shown
 from agentos.engine.plan import Item, Plan, make_plan
 from agentos.environment import environment
 from agentos.errors import ExitCode, NoUsableKeyError, UsageError
-from agentos.events import ItemEnded, Listener
+from agentos.processes.loading import uncollected
 from agentos.providers.registry import providers
 from agentos.reporters.output_mode import OutputMode
 from agentos.settings import Settings
-from agentos.text.terminal_kind import terminal_kind
-from agentos.text.words import counted, one_line
+from agentos.text.words import counted, listed, one_line
 from agentos.workflows.pending import Reason, ReasonKind, Skipped
 from agentos.workflows.registry import Workflow
 from agentos.workflows.still_done import still_done
 
 if TYPE_CHECKING:
+    from agentos.events import ItemEnded, Listener
     from agentos.launch import RunRequest
 
-StartRun = Callable[["RunRequest", Listener | None], int]
+StartRun = Callable[["RunRequest", "Listener | None"], int]
 
 
 def start_run(request: RunRequest, listener: Listener | None) -> int:
@@ -88,6 +87,8 @@ class Work:
     """The verb that takes named items, where this command takes none."""
     further: Mapping[str, Any] | None = None
     """Options that take its done items from designs to code, where the same command does that."""
+    open_work: Collection[str] = ()
+    """What must be code before those that depend on it go there."""
     check: Callable[[], None] = _do_nothing
     """Raises before anything starts when what comes after the run could not be done."""
     start: StartRun = start_run
@@ -137,6 +138,8 @@ def planned(arguments: argparse.Namespace, items: Sequence[Item]) -> tuple[Plan,
 
 def run(work: Work, listener: Listener | None = None) -> int:
     """Show the work, or do it. Returns the exit code."""
+    if vars(work.arguments).get("cluster.address") and work.settings.cluster.backend == "local":
+        raise UsageError('--address is for a cluster: add --backend ray, or set backend = "ray" under [cluster].')
     if work.arguments.dry_run:
         return preview(work)
     work.check()
@@ -158,6 +161,7 @@ def _painted(work: Work, endings: Mapping[str, ItemEnded], descriptor: int) -> l
     """The closing lines as the stream shows them."""
     from agentos.cli.closing import closing_lines  # noqa: PLC0415  A dry run needs none of it.
     from agentos.reporters.painting import Painter, hyperlink  # noqa: PLC0415
+    from agentos.text.terminal_kind import terminal_kind  # noqa: PLC0415
 
     kind = terminal_kind(environment(), is_tty=os.isatty(descriptor))
 
@@ -171,6 +175,8 @@ def _painted(work: Work, endings: Mapping[str, ItemEnded], descriptor: int) -> l
 def preview(work: Work) -> int:
     """List what would run. Returns the exit code."""
     _warn(work)
+    ahead = _look_ahead(work)
+    _check_prices(work, ahead.found.models, work.settings, environment())
     return dry_run.show(
         work.plan,
         work.workflow,
@@ -182,7 +188,7 @@ def preview(work: Work) -> int:
         skipped=work.skipped,
         notes=work.notes,
         details=work.details,
-        preflight=_look_ahead(work),
+        preflight=ahead,
         still_done=still_done(work.workflow.name, work.project_dir, work.settings),
     )
 
@@ -200,7 +206,9 @@ def _look_ahead(work: Work) -> Preflight:
 
 def launch(work: Work, listener: Listener | None = None) -> int:
     """Run every item. Returns the exit code."""
-    from agentos.workflows.run_request import RECORD_VARIABLE, request_for  # noqa: PLC0415  A dry run needs no engine.
+    with uncollected():
+        from agentos.cli.resume import resume_template  # noqa: PLC0415  A dry run needs no engine.
+        from agentos.workflows.run_request import RECORD_VARIABLE, request_for  # noqa: PLC0415
 
     arguments = work.arguments
     recorded = {RECORD_VARIABLE: arguments.record} if getattr(arguments, "record", None) else {}
@@ -209,7 +217,7 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     request = request_for(work.workflow, work.plan, work.project_dir, work.settings, environ)
     if isinstance(ahead.problem, NoUsableKeyError):
         raise ahead.problem  # There are keys, and each is known to be rejected: items would only fail one by one.
-    _check_prices(work, request)
+    _check_prices(work, _models_of(work, request), request.settings, request.environment)
     _check_models(work, request)
     request = replace(
         request,
@@ -233,17 +241,19 @@ def launch(work: Work, listener: Listener | None = None) -> int:
     return work.start(work.adjust(request), listener)
 
 
-def _check_prices(work: Work, request: RunRequest) -> None:
-    """Raises UsageError when the budget could not count a model that will be called."""
+def _check_prices(work: Work, models: Sequence[str], settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raises UsageError for what is no price, and when the budget could not count a model that will be called."""
+    has_budget = work.arguments.budget is not None or settings.budget.usd_per_day is not None
+    if not has_budget and not settings.prices.models:
+        return
     from agentos.keys.refusals import price_missing  # noqa: PLC0415  Few runs have a budget.
     from agentos.llm import pricing  # noqa: PLC0415
 
-    own = pricing.own_prices(request.settings.prices.models, request.settings.prices.unpriced)
-    if work.arguments.budget is None:
+    own = pricing.own_prices(settings.prices.models, settings.prices.unpriced)
+    if not has_budget:
         return
-    roles = _models_of(work, request)
-    default = request.environment.get("AGENTOS_MODEL", "")
-    if missing := pricing.without_price(roles or filter(None, [default]), own):
+    default = environ.get("AGENTOS_MODEL", "")
+    if missing := pricing.without_price(models or filter(None, [default]), own):
         raise UsageError(price_missing(missing[0]))
 
 
@@ -310,6 +320,16 @@ def _skipped_lines(work: Work) -> list[str]:
     ]
 
 
+_MOST_SKIPPED = 5
+"""How many reasons are told, and how many items are named for each."""
+
+
 def _listed(skipped: Sequence[tuple[str, Reason]]) -> str:
-    shown = ", ".join(f"{item_id} ({reason})" for item_id, reason in skipped[:5])
-    return shown + (f" and {len(skipped) - 5} more" if len(skipped) > 5 else "")
+    """Items by reason, each reason once."""
+    ids_by_reason: dict[str, list[str]] = {}
+    for item_id, reason in skipped:
+        ids_by_reason.setdefault(str(reason), []).append(item_id)
+    told = list(ids_by_reason.items())[:_MOST_SKIPPED]
+    words = ", ".join(f"{listed(ids, _MOST_SKIPPED)} ({reason})" for reason, ids in told)
+    more = len(skipped) - sum(len(ids) for _reason, ids in told)
+    return f"{words} and {more} more" if more else words

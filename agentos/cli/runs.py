@@ -1,4 +1,4 @@
-"""`agentos runs`: lists, shows, follows and prunes runs, past and live, and reports on them. Reads records only."""
+"""`agentos runs`: what the records of past and live runs say."""
 
 # The verbs import what they need: every command builds this parser, few run it.
 # ruff: noqa: PLC0415
@@ -11,57 +11,62 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
 from agentos.errors import ExitCode
 from agentos.hints import remember_project
 from agentos.paths import find_project_dir
 from agentos.text.window import window_columns
 
 if TYPE_CHECKING:
-    from agentos.records.format import RunSummary
+    from agentos.records.summary import RunSummary
 
 PRUNE_HELP = (
-    "remove runs beyond the newest 100 or older than 30 days, and checkpoints set aside as long ago; never live runs"
+    "remove runs beyond the newest 100 or older than 30 days, and checkpoints set aside that long ago; "
+    "never live runs"
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `runs` and its verbs; the parsed arguments carry `handler`."""
-    parser = subparsers.add_parser("runs", help="list, show, follow, report and prune runs", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List, show, follow and prune runs, past and live, and report on them. Reads run records only."
+    )
     parser.set_defaults(handler=run)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     verbs = parser.add_subparsers(dest="runs_verb", metavar="VERB")
 
-    listing = verbs.add_parser("list", help="all runs, newest first (also without a verb)")
-    show = verbs.add_parser("show", help="how one run went, or stands")
+    listing = verbs.add_parser("list", help="list all runs, newest first (the default)")
+    show = verbs.add_parser("show", help="show how a run went, or how far it is")
     _add_run_argument(show)
     for parser in (listing, show):
         # Without a default of its own: `runs --json show RUN` must not be undone by it.
         parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
-    follow = verbs.add_parser("follow", help="what happened so far, then what happens, until the run ends")
+    follow = verbs.add_parser(
+        "follow", help="show what has happened so far, then what happens next, until the run ends"
+    )
     _add_run_argument(follow)
 
     result = verbs.add_parser(
         "result",
-        help="what the graphs of a run came to, one JSON object per item",
+        help="print the results of a run's graphs, one JSON object per item",
         description="Print the results of a run of your own graph as JSON Lines, or one item's in a readable form.",
     )
     _add_run_argument(result)
-    result.add_argument("item", nargs="?", metavar="ITEM", help="this item's result only")
+    result.add_argument("item", nargs="?", metavar="ITEM", help="show only this item's result")
 
     report = verbs.add_parser(
         "report",
-        help="one HTML file about a run, to hand over or to attach to CI",
-        description="Write one HTML file about a run: its items, a timeline, what needs somebody, the ends of the "
-        "logs. It opens from disk and asks nobody for anything. In a GitHub job, the job's page gets a summary.",
+        help="write one HTML file about a run, to hand over or to attach to CI",
+        description="Write one HTML file about a run: the dashboard's views as they are now, with the ends of "
+        "the logs. It opens from disk and loads nothing from elsewhere. In a GitHub job, the job's page gets a "
+        "summary.",
     )
     _add_run_argument(report)
     report.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: RUN.html; - prints it)")
-    report.add_argument("--junit", metavar="FILE", help="a JUnit file as well, with one test case per item")
+    report.add_argument("--junit", metavar="FILE", help="also write a JUnit file, with one test case per item")
 
-    prune = verbs.add_parser("prune", help=PRUNE_HELP, description=PRUNE_HELP)
-    prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    prune = verbs.add_parser("prune", help=PRUNE_HELP)
+    prune.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:
@@ -107,12 +112,14 @@ def _list(*, as_json: bool) -> int:
 def _show(run_id: str, *, as_json: bool) -> int:
     from dataclasses import replace
 
-    from agentos.records.runs import find_run, load_run, read_summary
+    from agentos.cli.standing import standing_lines
+    from agentos.records.runs import find_run, load_run
     from agentos.reporters.run_tables import show_lines
+    from agentos.reporters.summary import summary_of
 
     run_dir = find_run(run_id)
     shown = load_run(run_dir)
-    summary = read_summary(run_dir) or _summary_so_far(run_dir)
+    summary = summary_of(run_dir)
     if shown.state == "live":
         # Nothing to resume yet: the same command would only skip what this run holds.
         summary = replace(summary, resume_command="", start_over_command="")
@@ -122,18 +129,22 @@ def _show(run_id: str, *, as_json: bool) -> int:
         with suppress(FileNotFoundError):  # The folder is gone: nothing can be typed here.
             if summary.project_dir != str(find_project_dir(Path.cwd())):
                 remember_project(summary.project_dir)
-        say(*show_lines(shown, summary, window_columns()))
+        standing = standing_lines(run_dir, with_counts=False) if shown.wall_seconds is None else ()
+        say(*show_lines(shown, summary, window_columns(), standing), *_reading_lines(summary))
     return ExitCode.OK
 
 
-def _summary_so_far(run_dir: Path) -> RunSummary:
-    from agentos.records.runs import read_audit
-    from agentos.reporters.summary import Summary
+def _reading_lines(summary: RunSummary) -> list[str]:
+    """How to read what it made; there one sees what comes next, too."""
+    from agentos.hints import Hint
+    from agentos.reporters.wording import COORDINATOR
+    from agentos.workflows.registry import WORKFLOWS, label_of
 
-    summary = Summary()
-    for stamped in read_audit(run_dir):
-        summary.add(stamped)
-    return summary.result()
+    done = [item.id for item in summary.items if item.outcome.is_done]
+    if not done or summary.workflow not in WORKFLOWS or not Path(summary.project_dir).is_dir():
+        return []
+    read = Hint.SHOW_DOCUMENT.line(label=label_of(summary.workflow, done[0]))
+    return [f"{COORDINATOR} To read {'one of the documents' if len(done) > 1 else 'what it made'}: {read}"]
 
 
 def _follow(run_id: str) -> int:
@@ -161,19 +172,13 @@ def _follow(run_id: str) -> int:
 
 def _report(run_id: str, output: str | None, junit: str | None) -> int:
     from agentos.dashboard.junit import junit_xml
-    from agentos.dashboard.report import LOG_BYTES, html_report, markdown_summary
-    from agentos.dashboard.view import ItemView, view_of
+    from agentos.dashboard.markdown_summary import markdown_summary
     from agentos.environment import environment
-    from agentos.records.runs import find_run, is_live, read_audit
-    from agentos.reporters.logs import log_name
+    from agentos.page.report import html_report
+    from agentos.records.runs import find_run
 
     run_dir = find_run(run_id)
-    view = view_of(read_audit(run_dir), is_live=is_live(run_dir))
-
-    def end_of_log(item: ItemView) -> str:
-        return _end_of(run_dir / log_name(item.id), LOG_BYTES)
-
-    page = html_report(view, end_of_log)
+    page, view = html_report(run_dir)
     if output == "-":
         say(page.rstrip("\n"))
     else:
@@ -186,18 +191,6 @@ def _report(run_id: str, output: str | None, junit: str | None) -> int:
         with suppress(OSError), Path(summary).open("a", encoding="utf-8", errors="replace") as page_of_job:
             page_of_job.write(markdown_summary(view))
     return ExitCode.OK
-
-
-def _end_of(path: Path, most_bytes: int) -> str:
-    """The last lines of a log, with a word about those before them."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(max(0, size - most_bytes))
-            text = file.read(most_bytes).decode(errors="replace")
-    except OSError:
-        return ""
-    return text if size <= most_bytes else f"… the rest is in {path}\n{text.partition(chr(10))[2]}"
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -222,7 +215,7 @@ def _result(run_id: str, item: str | None) -> int:
 
     run_dir, item = _run_and_item(run_id, item)
     if not (run_dir / RESULTS_NAME).exists():
-        raise UsageError(f"Run {run_dir.name} has no results: only `agentos run` keeps what its graph came to.")
+        raise UsageError(f"Run {run_dir.name} has no results: only `agentos run` keeps the results of its graph.")
     found = {result["id"]: result for result in read_results(run_dir)}
     if item is None:
         say(*(one_line_of_json(result) for result in found.values()))

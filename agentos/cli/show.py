@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentos.cli import review_documents
 from agentos.cli.graph_items import GraphItem, find_graph_item, is_graph_and_id
 from agentos.cli.known_names import item_hint
 from agentos.cli.options import project_from
+from agentos.cli.output import say_document, say_json
 from agentos.cli.pages import show_page
-from agentos.cli.texts import say_document, say_json
+from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.documents.approval import Absent, Changed, Intact, verify_approval
 from agentos.documents.check import check_lld
 from agentos.documents.findings import Finding
@@ -24,6 +26,7 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.errors import AgentosError, UsageError
 from agentos.git.command import Git
+from agentos.hints import Hint
 from agentos.reporters.last_run import LastRun, last_run
 from agentos.reporters.wording import outcome_words
 from agentos.settings import Settings, load_settings
@@ -35,24 +38,21 @@ from agentos.workflows.lineage import Entry, Lineage
 from agentos.workflows.registry import WORKFLOWS, Workflow, label_of
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "show",
-        help="an item's document, its approval, history and last run",
-        description="Show an item's document with its status, approval, findings, history, last run and log.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show an item's document with its status, approval, findings, history, last run and log."
     parser.add_argument(
         "item", metavar="ITEM", help="an item, like 42, LLD-42, ISSUE-login-page, or the path of its file"
     )
-    parser.add_argument("--lineage", type=int, metavar="N", help="print entry N of the item's history, as it is")
+    parser.add_argument("--lineage", type=int, metavar="N", help="print entry N of the item's history unrendered")
     parser.add_argument("--prompt", action="store_true", help="print the last prompt of the item's history")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--project", metavar="DIR", help="the project the item belongs to (default: found from here)")
+    add_json_option(parser)
+    add_project_option(parser, "the project the item belongs to")
     parser.set_defaults(handler=run)
 
 
 _RUN_BY = {"lld": ("lld", "pipeline"), "implementation": ("implementation", "pipeline")}
 """Whose runs an item's stage may have been part of."""
+_AWAITS_REVIEW = "awaits review"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +69,7 @@ class _Item:
     approval: str
     state: str
     findings: tuple[Finding, ...]
+    next_step: str
     entries: tuple[Entry, ...]
     lineage_dir: Path
     last: LastRun | None
@@ -171,11 +172,30 @@ def _gather(
         status=code_status or _status_words(text),
         approval="" if is_code else _approval_words(text),
         state=state,
-        findings=_findings(workflow.name, text, project_dir) if text else (),
+        findings=_findings(workflow.name, text, paths[0], project_dir) if text else (),
+        next_step=_next_step(project_dir, settings, workflow, item_id, text if path else "", state),
         entries=tuple(entries),
         lineage_dir=lineage.directory,
         last=last,
     )
+
+
+def _next_step(
+    project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, document: str, state: str
+) -> str:
+    """What a person does about it: decide, or have the next thing made of it."""
+    label = label_of(workflow.name, item_id)
+    if state == _AWAITS_REVIEW:
+        return f"decide: {Hint.LOOK_AT_REVIEW.line(label=label)}"
+    if not document or state or workflow.name not in ("lld", "issue"):
+        return ""
+    approval = verify_approval(document)
+    if not isinstance(approval, Intact) or approval.approval.is_rehearsal:
+        return f"decide: {Hint.LOOK_AT_REVIEW.line(label=label)}"
+    standing = (
+        None if read_record(project_dir, item_id) else review_documents.find(project_dir, settings, workflow, item_id)
+    )
+    return review_documents.next_step(project_dir, settings, standing) if standing else ""
 
 
 def _status_words(text: str) -> str:
@@ -190,7 +210,7 @@ def _code_status(project_dir: Path, item_id: str) -> str:
     """What became of an implementation, as its own record says."""
     if done := read_record(project_dir, item_id):
         gone = "" if has_branch(project_dir, done.branch) else ", a branch that is gone"
-        return f"implemented on {done.branch}{gone}"
+        return f"{'rehearsed' if done.is_rehearsal else 'implemented'} on {done.branch}{gone}"
     if tried := read_attempt(project_dir, item_id):
         return f"needs revision on {tried.branch}: {tried.reason}"
     return ""
@@ -208,12 +228,12 @@ def _on_branch(project_dir: Path, paths: Sequence[Path], item_id: str) -> tuple[
         return f"{record.branch} (not found here)", ""
 
 
-def _findings(workflow: str, text: str, project_dir: Path) -> tuple[Finding, ...]:
+def _findings(workflow: str, text: str, path: Path, project_dir: Path) -> tuple[Finding, ...]:
     if workflow == "implementation":
         return ()
     if workflow == "issue":
         return check_issue(parse_issue(text), is_draft=False)
-    return check_lld(parse_lld(text), repository=FolderPaths(project_dir))
+    return check_lld(parse_lld(text, str(path)), repository=FolderPaths(project_dir))
 
 
 def _approval_words(text: str) -> str:
@@ -231,7 +251,7 @@ def _state_words(seen: Standing | None) -> str:
     if seen is None:
         return ""
     if seen.questions is not None:
-        return "awaits review" if seen.answer is None else "answered, continues with the next run"
+        return _AWAITS_REVIEW if seen.answer is None else "answered, continues with the next run"
     return f"unfinished, resumes after {seen.resumes_after}" if seen.resumes_after else "unfinished"
 
 
@@ -242,6 +262,7 @@ def _lines(item: _Item) -> list[str]:
         "status": item.status,
         "approval": item.approval,
         "state": item.state,
+        "next": item.next_step,
         **_last_run_facts(item.last),
         "history": f"{item.lineage_dir} ({len(item.entries)} entries)" if item.entries else "",
     }
@@ -252,7 +273,7 @@ def _lines(item: _Item) -> list[str]:
 
 
 def _fact_lines(facts: Mapping[str, str]) -> list[str]:
-    return [f"  {name + ':':<10}{one_line(text)}" for name, text in facts.items() if text]
+    return [f"  {name + ':':<9} {one_line(text)}" for name, text in facts.items() if text]
 
 
 def _last_run_facts(last: LastRun | None) -> dict[str, str]:
@@ -281,6 +302,7 @@ def _document(item: _Item) -> dict[str, Any]:
         "status": item.status or None,
         "approval": item.approval or None,
         "state": item.state or None,
+        "next": item.next_step or None,
         "findings": [
             {"rule": f.rule, "severity": f.severity.value, "line": f.line, "text": f.words()} for f in item.findings
         ],

@@ -1,4 +1,4 @@
-"""`agentos ws`: makes, runs, pauses, completes and removes workstreams: a git worktree, its branch and its state."""
+"""`agentos ws`: make, run, pause, complete and remove workstreams."""
 
 # The verbs import what they need: `agentos --help` and most verbs need no engine.
 # ruff: noqa: PLC0415
@@ -20,7 +20,8 @@ from agentos.cli.options import (
     project_from,
     setting_flags,
 )
-from agentos.cli.texts import read_standard_input, say, say_json
+from agentos.cli.output import read_standard_input, say, say_json
+from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.engine.limits import DEFAULT_PARALLELISM
 from agentos.errors import ExitCode
 from agentos.hints import Hint
@@ -33,14 +34,11 @@ Handler = Callable[[argparse.Namespace, "ProjectWorkstreams"], int]
 _SHOWN_HISTORY = 10
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `ws` and its verbs; the parsed arguments carry `handler`."""
-    parser = subparsers.add_parser(
-        "ws",
-        help="workstreams: a worktree, a branch and a state each; run many at once",
-        description=__doc__,
-        epilog="States: active, running, paused, completed, failed.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Make, run, pause, complete and remove workstreams. Each has a worktree, a branch and a state of its own."
     )
+    parser.epilog = "States: active, running, paused, completed, failed."
     verbs = parser.add_subparsers(dest="ws_verb", metavar="VERB", required=True)
     _add_making_verbs(verbs)
     _add_running_verbs(verbs)
@@ -55,30 +53,20 @@ _Verbs = argparse._SubParsersAction
 def _verb(
     verbs: _Verbs[argparse.ArgumentParser], name: str, help_text: str, handler: Handler
 ) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(
-        name, help=help_text, description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = verbs.add_parser(name, help=help_text)
     parser.set_defaults(handler=lambda arguments: handler(arguments, _project(arguments)))
     return parser
 
 
-def _add_project(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from here)")
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
 def _add_slugs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("slugs", nargs="+", metavar="SLUG", help="workstreams; globs like 'feature-*' too")
+    parser.add_argument("slugs", nargs="+", metavar="SLUG", help="workstreams; globs like 'feature-*' are allowed")
 
 
 def _add_making_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
-    new = _verb(verbs, "new", "make a worktree on branch agentos/SLUG", _new)
+    new = _verb(verbs, "new", "make a worktree on the branch agentos/SLUG", _new)
     new.add_argument("slug", metavar="SLUG", help="letters, digits, _ and -; also the item's id")
     new.add_argument(
-        "text", metavar="TEXT", help="what is to be done: the workflow works on it; - for standard input"
+        "text", metavar="TEXT", help="what to do, the text that the workflow works on; - reads standard input"
     )
     new.add_argument("--base", default="HEAD", metavar="REF", help="where the branch starts (default: HEAD)")
     new.add_argument(
@@ -86,26 +74,26 @@ def _add_making_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="an ignored file of your checkout that the worktree gets too; repeatable, globs too "
-        "(always: workstreams.copy and workstreams.link of agentos.toml)",
+        help="copy this ignored file of your checkout into the worktree, in addition to what workstreams.copy and "
+        "workstreams.link in agentos.toml name; repeatable, globs are allowed",
     )
-    _add_json(new)
-    _add_project(new)
-    rm = _verb(verbs, "rm", "remove worktree and branch; refuses to lose work", _remove)
+    add_json_option(new)
+    add_project_option(new)
+    rm = _verb(verbs, "rm", "remove a worktree and its branch; refuses to lose work", _remove)
     _add_slugs(rm)
-    rm.add_argument("--force", action="store_true", help="also with uncommitted, unpushed or unmerged work")
-    _add_json(rm)
-    _add_project(rm)
+    rm.add_argument("--force", action="store_true", help="remove even with uncommitted, unpushed or unmerged work")
+    add_json_option(rm)
+    add_project_option(rm)
     cleanup = _verb(
         verbs, "cleanup", "list workstreams that are merged, clean and not in use, ready to remove", _cleanup
     )
-    cleanup.add_argument("--apply", action="store_true", help="remove them (default: only say which)")
-    _add_json(cleanup)
-    _add_project(cleanup)
+    cleanup.add_argument("--apply", action="store_true", help="remove them (default: only list them)")
+    add_json_option(cleanup)
+    add_project_option(cleanup)
 
 
 def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
-    run = _verb(verbs, "run", "run workstreams in parallel, each in a process of its own", _run)
+    run = _verb(verbs, "run", "run workstreams in parallel, each in its own process", _run)
     _add_slugs(run)
     run_all = _verb(verbs, "run-all", "run every active workstream in parallel", _run_all)
     for parser in (run, run_all):
@@ -122,8 +110,8 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
             action="append",
             default=[],
             metavar="STEP",
-            help="only these stages (DESIGN, IMPLEMENTATION), or no further than these nodes (like LLD.N1_design; of "
-            "your own graph, only these nodes); repeatable, commas too",
+            help="run only these stages (DESIGN, IMPLEMENTATION), or go no further than these nodes (like "
+            "LLD.N1_design; with --graph, run only these nodes); repeatable, or separated by commas",
         )
         parser.add_argument(
             "--graph",
@@ -137,34 +125,39 @@ def _add_running_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
 
 def _add_looking_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     for name, help_text, handler in (
-        ("list", "all workstreams with their state, distance from the base, size and last event", _list),
-        ("status", "everything about some workstreams", _status),
+        ("list", "list all workstreams with their state, distance from the base, size and last event", _list),
+        ("status", "show everything about workstreams", _status),
     ):
         parser = _verb(verbs, name, help_text, handler)
         if name == "status":
             _add_slugs(parser)
-        _add_json(parser)
-        _add_project(parser)
-    dashboard = _verb(verbs, "dashboard", "a live table until Ctrl+C; in a pipe, one table", _dashboard)
-    _add_project(dashboard)
+        add_json_option(parser)
+        add_project_option(parser)
+    dashboard = _verb(verbs, "dashboard", "show a live table until Ctrl+C; in a pipe, print it once", _dashboard)
+    add_project_option(dashboard)
 
 
 def _add_state_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
     from_verb: dict[str, tuple[str, Handler]] = {
-        "pause": ("stop at the next node; survives a restart", _pause),
+        "pause": ("stop at the next node; a pause survives a restart", _pause),
         "resume": ("make paused or failed workstreams active again; they continue from their checkpoint", _resume),
-        "complete": ("call workstreams done: nothing runs them again", _complete),
+        "complete": ("mark workstreams as done: nothing runs them again", _complete),
     }
     for name, (help_text, handler) in from_verb.items():
         parser = _verb(verbs, name, help_text, handler)
         _add_slugs(parser)
-        _add_json(parser)
-        _add_project(parser)
+        add_json_option(parser)
+        add_project_option(parser)
 
 
 def _add_lease_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
-    lease = _verb(verbs, "lease", "ports and names that a workstream has for itself: take some, or list them", _lease)
-    lease.add_argument("slugs", nargs="*", metavar="SLUG", help="workstreams; globs too (default: list those of all)")
+    lease = _verb(verbs, "lease", "reserve ports and names for a workstream, or list its reservations", _lease)
+    lease.add_argument(
+        "slugs",
+        nargs="*",
+        metavar="SLUG",
+        help="workstreams; globs are allowed (default: list the reservations of all)",
+    )
     lease.add_argument(
         "--port",
         dest="ports",
@@ -173,7 +166,7 @@ def _add_lease_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         const="PORT",
         default=[],
         metavar="VARIABLE",
-        help="take a port that no other workstream has and nobody listens on, known to runs as VARIABLE "
+        help="reserve a port that no other workstream has and nothing listens on; runs see it as VARIABLE "
         "(default: PORT); repeatable",
     )
     lease.add_argument(
@@ -182,14 +175,14 @@ def _add_lease_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
         action="append",
         default=[],
         metavar="VARIABLE",
-        help="take a name that no other workstream has, for a database or a container, known to runs as VARIABLE",
+        help="reserve a name that no other workstream has, for a database or a container; runs see it as VARIABLE",
     )
-    release = _verb(verbs, "release", "give back ports and names of a workstream", _release)
-    release.add_argument("slugs", nargs=1, metavar="SLUG", help="a workstream; a glob for several")
-    release.add_argument("variables", nargs="*", metavar="VARIABLE", help="what to give back (default: everything)")
+    release = _verb(verbs, "release", "release ports and names that a workstream has reserved", _release)
+    release.add_argument("slugs", nargs=1, metavar="SLUG", help="a workstream, or a glob for several")
+    release.add_argument("variables", nargs="*", metavar="VARIABLE", help="what to release (default: everything)")
     for parser in (lease, release):
-        _add_json(parser)
-        _add_project(parser)
+        add_json_option(parser)
+        add_project_option(parser)
 
 
 def _project(arguments: argparse.Namespace) -> ProjectWorkstreams:
@@ -298,7 +291,7 @@ def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request:
     from agentos.cli.ws_tables import state_json
     from agentos.errors import UsageError
     from agentos.workstreams.commands import choose_able
-    from agentos.workstreams.words import state_words
+    from agentos.workstreams.wording import state_words
 
     slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))

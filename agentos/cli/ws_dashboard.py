@@ -67,7 +67,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Table:
 
     # Two columns are the table's own margin.
     headings, *body = narrowed(rows, window_columns() - 2, DASHBOARD_EXPENDABLE)
-    table = Table(box=None, header_style="bold", caption="Ctrl+C leaves; nothing is stopped by it")
+    table = Table(box=None, header_style="bold", caption="Ctrl+C closes the table; nothing is stopped")
     for heading in headings:
         table.add_column(heading, no_wrap=True, overflow="ellipsis")
     for row in body:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
 from agentos.cli.ws_tables import proposal_lines
 from agentos.errors import AgentosError, ExitCode
 from agentos.hints import Hint

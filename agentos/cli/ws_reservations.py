@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
-from agentos.cli.texts import say, say_json
+from agentos.cli.output import say, say_json
 from agentos.cli.ws_tables import reservation_lines
 from agentos.errors import ExitCode, UsageError
 from agentos.hints import Hint
@@ -20,7 +20,7 @@ def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     known = project.refreshed()
     wants_more = bool(arguments.ports or arguments.names)
     if wants_more and not arguments.slugs:
-        raise UsageError(f"name the workstream that is to have it, as in `{_example(known)}`")
+        raise UsageError(f"name the workstream to reserve it for, as in `{_example(known)}`")
     slugs = select_slugs(arguments.slugs, known)
     for slug in slugs if wants_more else ():
         project.reserve(slug, ports=arguments.ports, names=arguments.names)
@@ -33,7 +33,7 @@ def lease(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     elif chosen:
         say(*reservation_lines(chosen))
     else:
-        sys.stderr.write(f"No reservations. `{_example(known)}` takes a port.\n")
+        sys.stderr.write(f"No reservations. `{_example(known)}` reserves a port.\n")
     return ExitCode.OK
 
 
@@ -47,8 +47,8 @@ def release(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     if arguments.json:
         say_json([each.as_json() for each in released])
     else:
-        given_back = [f"{each.slug}: {each.variable} {each.value} given back" for each in released]
-        say(*(given_back or ["Nothing was held."]))
+        given_back = [f"{each.slug}: {each.variable} {each.value} released" for each in released]
+        say(*(given_back or ["Nothing was reserved."]))
     return ExitCode.OK
 
 

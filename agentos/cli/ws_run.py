@@ -102,8 +102,9 @@ def _work(
         found = Found(tuple(graph_items(placed, folder_of(project.project_dir, project.repository))))
     else:
         found = find_work(chosen, route, project.project_dir, project.settings, fresh=arguments.fresh, named=named)
+    unfinished = _unfinished(project, is_own_graph=bool(arguments.graph))
     if route.completes:
-        found = found.without_unmet(_unfinished(project, is_own_graph=bool(arguments.graph)), named)
+        found = found.without_unmet(unfinished, named)
     plan, left = run_command.planned(arguments, found.items)
     work = Work(
         arguments=arguments,
@@ -118,6 +119,7 @@ def _work(
         warnings=found.warnings,
         resume_verb="run",
         further={"mode": "execute", "steps": []},
+        open_work=unfinished,
         start=_starter(arguments, project, chosen, route),
     )
     if arguments.graph or not route.completes:

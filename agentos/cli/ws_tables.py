@@ -14,7 +14,7 @@ from agentos.workstreams.commands import Made, Overview, Proposal
 from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.run import WorkstreamResult
 from agentos.workstreams.state import Failed, Paused, Running, State, status_word
-from agentos.workstreams.words import event_words, last_event_words, size_words, state_words
+from agentos.workstreams.wording import event_words, last_event_words, size_words, state_words
 
 _HEADINGS = ("SLUG", "STATE", "BRANCH", "AHEAD", "BEHIND", "SIZE", "LAST EVENT", "TEXT")
 _DASHBOARD_HEADINGS = ("SLUG", "STATE", "NODE", "AHEAD", "BEHIND", "CHANGES", "SIZE", "LAST EVENT")
@@ -75,7 +75,7 @@ def status_lines(
         ("state", _state_in_full(workstream.state)),
         ("branch", f"{workstream.branch}{f' at {overview.head[:12]}' if overview.head else ''}"),
         ("base", f"{one_line(workstream.base)}{_distance(overview)}"),
-        ("worktree", str(workstream.path) if workstream.path else "missing: the next run makes it again"),
+        ("worktree", str(workstream.path) if workstream.path else "missing: the next run recreates it"),
         ("size", size_words(overview.size_bytes)),
         ("open work", unsaved.words() if unsaved and not unsaved.is_nothing else ""),
         ("holds", ", ".join(f"{each.variable}={each.value}" for each in reservations)),

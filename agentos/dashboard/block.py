@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agentos.dashboard.view import ItemView, RunView
+from agentos.dashboard.view import WAIT_WORDS, ItemView, RunView
 from agentos.reporters.painting import BOLD, DIM, YELLOW
 from agentos.text.width import cut_to, width
 from agentos.text.words import dollars, one_line, stopwatch
@@ -15,13 +15,6 @@ MOST_DOTS: Final = 24
 _LONGEST_LABEL: Final = 24
 _LEAST_LABEL: Final = 8
 _GAP: Final = "  "
-_WAITS: Final = {
-    "busy": "waiting for a key",
-    "limited": "waiting for a limit",
-    "budget": "waiting for money",
-    "paused": "paused",
-}
-"""What holds an item up, by the cause on record."""
 _PASSED, _NOW, _AHEAD = "●", "◉", "○"
 _FIRST_TO_GO: Final = ("tokens", "node", "dots", "elapsed", "cost")
 """Columns that a narrow window does without, in this order. Who it is and what it does stay."""
@@ -94,8 +87,8 @@ def _doing(item: ItemView, now: float) -> Piece:
     if item.calling_since:
         return Piece(f"generating {stopwatch(now - item.calling_since[0])}")
     wait = item.waits_for
-    if wait is not None and wait.kind in _WAITS:
-        return Piece(f"{_WAITS[wait.kind]} {stopwatch(now - wait.start)}", YELLOW)
+    if wait is not None and wait.kind in WAIT_WORDS:
+        return Piece(f"{WAIT_WORDS[wait.kind]} {stopwatch(now - wait.start)}", YELLOW)
     if not item.node:
         return Piece("starting" if not item.spans else "between nodes", DIM)
     return Piece(f"working {stopwatch(now - item.spans[-1].start)}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from agentos.events import CallFinished, CallStarted, KeyCoolingDown
+from agentos.preflight import PreflightDone
 
 LIMITED: Final = frozenset({"rate_limited", "out_of_quota"})
 """Outcomes of calls that a provider's limit stopped."""
@@ -25,6 +25,8 @@ class KeyUse:
     """The items whose calls it serves now."""
     cooling_until: float | None = None
     """In seconds since the run's start; infinite where waiting does not help."""
+    paced_until: float | None = None
+    """No call goes out before: what the provider takes in a time is used up, though it refused nothing."""
     is_rejected: bool = False
     reason: str = ""
     calls: int = 0
@@ -40,9 +42,13 @@ class KeyUse:
     def state(self, at: float) -> KeyState:
         if self.is_rejected:
             return "rejected"
-        if self.cooling_until is not None and self.cooling_until > at:
+        if self.opens_at > at:
             return "cooling"
         return "held" if self.held_by else "free"
+
+    @property
+    def opens_at(self) -> float:
+        return max(self.cooling_until or 0.0, self.paced_until or 0.0)
 
 
 class KeyUses:
@@ -52,9 +58,12 @@ class KeyUses:
         self._uses = uses
         self.has_calls = False
 
-    def know(self, names: Iterable[str], sequence: int) -> None:
-        for name in names:
-            self._use(name, sequence)
+    def know(self, event: PreflightDone, sequence: int) -> None:
+        # Earlier versions told the names alone.
+        groups = dict(zip(event.keys, zip(event.key_providers, event.key_groups, strict=False), strict=False))
+        for name in event.keys:
+            use = self._use(name, sequence)
+            use.provider, use.group = groups.get(name, ("", ""))
 
     def started(self, event: CallStarted, sequence: int) -> None:
         use = self._use(event.key_name, sequence)
@@ -83,10 +92,29 @@ class KeyUses:
     def cooling(self, at: float, event: KeyCoolingDown, sequence: int) -> None:
         use = self._use(event.key_name, sequence)
         use.provider, use.group = event.provider or use.provider, event.group or use.group
-        use.reason = event.reason
         use.is_rejected = event.state == "rejected" or event.reason == "rejected"
         until = at + event.seconds if event.seconds > 0 else float("inf")
-        use.cooling_until = until if use.cooling_until is None else max(use.cooling_until, until)
+        for each in [use] if use.is_rejected else self._sharing_limits_with(use):
+            each.reason, each.changed = event.reason, sequence
+            each.cooling_until = until if each.cooling_until is None else max(each.cooling_until, until)
+
+    def _sharing_limits_with(self, use: KeyUse) -> list[KeyUse]:
+        """Itself and the other keys of its group."""
+        of_group = (use.provider, use.group)
+        return [
+            each
+            for each in self._uses.values()
+            if each is use or (use.group and of_group == (each.provider, each.group))
+        ]
+
+    def exhausted(self, until: float, sequence: int) -> None:
+        """Every call of the run waits, for nothing but limits."""
+        for use in self._uses.values():
+            use.paced_until, use.changed = until, sequence
+
+    def resumed(self, sequence: int) -> None:
+        for use in self._uses.values():
+            use.paced_until, use.changed = None, sequence
 
     def item_left(self, item_id: str, sequence: int) -> None:
         for use in self._uses.values():

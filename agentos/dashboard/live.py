@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 from agentos.clock import utc_now
 from agentos.dashboard.block import ITEM, MOST_DOTS, Line, block
-from agentos.dashboard.view import RunFold, RunView
+from agentos.dashboard.fold import RunFold
+from agentos.dashboard.view import RunView
 from agentos.events import CallFinished, Event, ItemEnded, ItemRetried, ItemStarted, NodeStarted, RunStarted, Stamped
-from agentos.reporters.bottom import DrawnLine
 from agentos.reporters.painting import Painter
 from agentos.reporters.progress import Progress
+from agentos.reporters.terminal_bottom import DrawnLine
 from agentos.text.words import dollars
-
-LEAST_ROWS: Final = 10
-"""A window of fewer rows has no room for a block above which something can still be read."""
 
 
 class LiveRun:

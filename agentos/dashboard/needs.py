@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -27,16 +27,33 @@ def action(name: str, label: str, *, primary: bool = False) -> Document:
 OPEN: Final = action("open", "Open")
 
 
-def needs_of(view: RunView, *, may_control: bool, resume_command: str = "") -> list[Document]:
-    """`may_control`: the reader may answer, and steer while the run lives."""
+def needs_of(
+    view: RunView,
+    *,
+    may_control: bool,
+    resume_command: str = "",
+    conflicts: Mapping[str, str] | None = None,
+    answered: Collection[str] = (),
+) -> list[Document]:
+    """`may_control`: the reader may answer, and steer while the run lives. `conflicts`: why branches do not merge.
+
+    `answered`: what waits for no more than to be continued.
+    """
     found = [*_of_run(view, may_control and not view.is_over, resume_command)]
     waiting = [item for item in view.needing_somebody if item.outcome is not None and not item.outcome.never_ran]
     for item in waiting[:MOST_ITEMS]:
-        found.append(_of_item(view, item, may_control, resume_command))
+        is_answered = item.outcome == AWAITING_REVIEW and item.id in answered
+        told = (
+            _to_continue(item, resume_command) if is_answered else _of_item(view, item, may_control, resume_command)
+        )
+        found.append(told)
     if len(waiting) > MOST_ITEMS:
-        text = f"{len(waiting) - MOST_ITEMS:,} more items need you: filter the list of items by what needs you."
-        found.append(_need("more", None, text))
-    return found
+        left = len(waiting) - MOST_ITEMS
+        text = f"{left:,} more items need you: filter the list of items by what needs you."
+        found.append(_need("more", None, text) | {"count": left})
+    look = [action("diff", "Open the diff", primary=True)]
+    clashing = {name: why for name, why in (conflicts or {}).items() if name in view.items}
+    return found + [_need("conflict", view.items[name], one_line(why), look) for name, why in clashing.items()]
 
 
 def _of_run(view: RunView, can_steer: bool, resume_command: str) -> Iterator[Document]:
@@ -47,7 +64,7 @@ def _of_run(view: RunView, can_steer: bool, resume_command: str) -> Iterator[Doc
             )
             yield _need("lost", None, text, [action("copy", "Copy the command", primary=True)], resume_command)
         case RunState.STALLED:
-            text = f"nothing on record for {duration(view.elapsed - view.last_at)}, with items at work"
+            text = f"nothing recorded for {duration(view.elapsed - view.last_at)}, although items are at work"
             yield _need("stalled", None, text, [action("stop", "Stop the run", primary=True)] if can_steer else [])
         case RunState.PAUSED:
             reason = f": {view.pause_reason}" if view.pause_reason else ""
@@ -56,8 +73,9 @@ def _of_run(view: RunView, can_steer: bool, resume_command: str) -> Iterator[Doc
     if view.needed_usd is not None:
         yield _over_budget(view, can_steer, resume_command)
     elif not view.is_over and any(wait.kind == "budget" for item in view.running if (wait := item.waits_for)):
-        text = "calls wait for what is reserved for others: the budget is nearly used up"
-        yield _need("budget", None, text, [action("budget", "Raise the budget", primary=True)] if can_steer else [])
+        text = "calls wait for money that other calls have reserved: the budget is nearly used up"
+        can_raise = can_steer and view.budget_usd is not None
+        yield _need("budget", None, text, [action("budget", "Raise the budget", primary=True)] if can_raise else [])
     if (text := _all_cooling(view)) and not view.is_over:
         yield _need("keys", None, text, [action("copy", "Copy the command")], Hint.CHECK_KEYS.line())
 
@@ -76,11 +94,16 @@ def _all_cooling(view: RunView) -> str:
     states = [use.state(view.elapsed) for use in view.key_uses.values()]
     if not states or any(state in ("free", "held") for state in states):
         return ""
-    openings = [use.cooling_until for use in view.key_uses.values() if use.state(view.elapsed) == "cooling"]
-    soonest = min((at for at in openings if at is not None), default=math.inf)
+    openings = (use.opens_at for use in view.key_uses.values() if use.state(view.elapsed) == "cooling")
+    soonest = min(openings, default=math.inf)
     if not math.isfinite(soonest):
         return "no key can be used: rejected, or without quota"
-    return f"all keys cool down; the next one opens in {countdown(soonest - view.elapsed)}"
+    return f"all keys are cooling down; the next one opens in {countdown(soonest - view.elapsed)}"
+
+
+def _to_continue(item: ItemView, resume_command: str) -> Document:
+    copy = [action("copy", "Copy the command", primary=True)] if resume_command else []
+    return _need("review", item, "answered: it continues with the next run", [*copy, OPEN], resume_command)
 
 
 def _of_item(view: RunView, item: ItemView, may_control: bool, resume_command: str) -> Document:
@@ -124,4 +147,5 @@ def _need(
         "text": text,
         "actions": actions or [],
         "command": command,
+        "count": 1,
     }

@@ -6,14 +6,14 @@ Every text is one that `one_line` made safe to show; the page shows it as text.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
 from agentos.dashboard.key_use import KeyUse
 from agentos.dashboard.needs import needs_of
-from agentos.dashboard.view import Call, ItemView, Note, RunState, RunView, Span
+from agentos.dashboard.view import WAIT_WORDS, Call, ItemView, Note, RunState, RunView, Span
 from agentos.outcomes import Outcome, in_reading_order
 from agentos.reporters.progress import range_in_words
 from agentos.reporters.wording import outcome_words
@@ -32,13 +32,6 @@ STATE_NAMES: Final = {
     RunState.DONE: ("done", "good"),
 }
 """What the page calls a state, and its colour."""
-WAIT_WORDS: Final = {
-    "start": "starting",
-    "busy": "waiting for a key",
-    "limited": "waiting for a limit to end",
-    "budget": "waiting for the budget",
-    "paused": "paused",
-}
 LEGEND: Final = {
     "node": "at work",
     "start": "starting",
@@ -48,6 +41,8 @@ LEGEND: Final = {
     "paused": "paused",
 }
 """Kinds of spans, in words."""
+HOLD_UPS: Final = {"busy": "busy keys", "limited": "limits of keys", "budget": "the budget", "paused": "pauses"}
+"""Why fewer items were at work than there were places."""
 CALL_WORDS: Final = {
     "ok": ("ok", "good"),
     "rate_limited": ("rate-limited", "warn"),
@@ -59,6 +54,8 @@ CALL_WORDS: Final = {
     "refused": ("request refused", "bad"),
     "abandoned": ("abandoned", "dim"),
 }
+_SHORTEST_AVERAGE_SECONDS: Final = 10.0
+_WORTH_TELLING: Final = 0.1
 _LONGEST_LINE: Final = 240
 _LONGEST_TEXT: Final = 1000
 
@@ -83,6 +80,14 @@ class Surroundings:
     last_lines: Mapping[str, str] = field(default_factory=dict)
     """The last line of each running item's log."""
     branches: Mapping[str, Branch] = field(default_factory=dict)
+    conflicts: Mapping[str, str] = field(default_factory=dict)
+    """Why an item's branch does not merge."""
+    key_limits: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What is learned of each key's limits, in words."""
+    answered: Collection[str] = ()
+    """Items that wait for an answer and have it: they continue with the next run."""
+    most_parallel: int = 0
+    """How many items a run may be asked to have at once, unless it began with more."""
     resume_command: str = ""
     """What continues a run that is over."""
     problem: str = ""
@@ -100,10 +105,10 @@ def run_page(view: RunView, around: Surroundings) -> Document:
         "seq": view.last_sequence,
         "clock": _number(view.elapsed),
         "strip": strip(view, around),
-        "needs": needs_of(view, may_control=around.may_control, resume_command=around.resume_command),
+        "needs": _needs(view, around),
         "stages": [_text(stage) for stage in view.stages],
         "items": [item_row(view, item, around) for item in view.items.values()],
-        "keys": key_rows(view),
+        "keys": key_rows(view, around),
         "notes": [_note_row(place, note) for place, note in enumerate(view.notes)],
         "notice": _notice(view, around),
     }
@@ -115,27 +120,39 @@ def patch(view: RunView, around: Surroundings, since: int, lines_changed: frozen
         "seq": view.last_sequence,
         "clock": _number(view.elapsed),
         "strip": strip(view, around),
-        "needs": needs_of(view, may_control=around.may_control, resume_command=around.resume_command),
+        "needs": _needs(view, around),
     }
     rows = {
         "stages": [_text(stage) for stage in view.stages] if view.stages_changed > since else [],
         "items": [item_row(view, item, around) for item in _changed_items(view, since, lines_changed)],
-        "keys": key_rows(view) if any(use.changed > since for use in view.key_uses.values()) else [],
+        "keys": key_rows(view, around) if _keys_changed(view, since) else [],
         "notes": [_note_row(place, note) for place, note in enumerate(view.notes) if note.sequence > since],
         "blocks": [block(view, span) for span in view.spans_since(since)],
     }
     return document | {name: found for name, found in rows.items() if found}
 
 
+def _needs(view: RunView, around: Surroundings) -> list[Document]:
+    return needs_of(
+        view,
+        may_control=around.may_control,
+        resume_command=around.resume_command,
+        conflicts=around.conflicts,
+        answered=around.answered,
+    )
+
+
 def _changed_items(view: RunView, since: int, lines_changed: frozenset[str]) -> list[ItemView]:
-    if view.stages_changed > since:
-        return list(view.items.values())  # A new stage is one more dot for everybody.
     found = {item.id: item for item in view.items_since(since)}
     found |= {item_id: view.items[item_id] for item_id in lines_changed if item_id in view.items}
     if view.is_over:
-        # There is no turn to wait for any more.
+        # There is no turn to wait for any more, and nothing is under way.
         found |= {item.id: item for item in view.items.values() if item.outcome is None}
     return list(found.values())
+
+
+def _keys_changed(view: RunView, since: int) -> bool:
+    return view.is_over or any(use.changed > since for use in view.key_uses.values())
 
 
 def timeline(view: RunView) -> Document:
@@ -152,7 +169,6 @@ def timeline(view: RunView) -> Document:
 def strip(view: RunView, around: Surroundings) -> Document:
     """The head of a run's page."""
     name, kind = STATE_NAMES[view.state]
-    ended = sum(view.counts.values())
     running = sum(item.is_running for item in view.items.values())
     return {
         "run": view.run_id,
@@ -166,21 +182,27 @@ def strip(view: RunView, around: Surroundings) -> Document:
         "words": view.state.value,
         "detail": _state_detail(view),
         "kind": "bad" if view.exit_code == 1 else "warn" if view.exit_code else kind,
-        "elapsed": _number(view.elapsed),
+        "elapsed": _number(view.elapsed if view.wall_seconds is None else view.wall_seconds),
         "eta": _eta(view, around),
         "usual": _usual(view, around),
         "total": len(view.items),
-        "ended": ended,
+        "ended": view.ended_count,
         "running": running,
-        "pending": max(0, len(view.items) - ended - running),
+        "pending": max(0, len(view.items) - sum(view.counts.values()) - running),
         "counts": count_rows(view.counts),
         "spent_usd": _number(view.cost_usd),
         "budget_usd": view.budget_usd,
         "burn_usd_per_hour": _number(view.burn_usd_per_hour),
         "tokens": view.tokens,
-        "parallel": {"now": view.parallel, "wanted": view.wanted, "why": _text(view.parallel_reason)},
+        "parallel": {
+            "now": view.parallel,
+            "wanted": view.wanted,
+            "most": max(around.most_parallel, view.first_parallel),
+            "why": _text(view.parallel_reason),
+            "effective": _effective(view),
+        },
         "keys": _keys_in_short(view),
-        "limited_5_min": 0 if view.is_over else view.limited_in_5_minutes,
+        "limited": len(view.limited_at) if view.is_over else view.limited_in_5_minutes,
         "waiting": sum(item.waits_for is not None for item in view.items.values()),
         "models": [_text(model) for model in view.models],
         "exit_code": view.exit_code,
@@ -196,7 +218,7 @@ def _state_detail(view: RunView) -> str:
         case RunState.STOPPING:
             return _text(view.stop_reason)
         case RunState.STALLED:
-            return f"nothing on record for {duration(view.elapsed - view.last_at)}"
+            return f"nothing recorded for {duration(view.elapsed - view.last_at)}"
         case RunState.LOST:
             return "its process died; finished nodes are on disk"
         case RunState.DONE:
@@ -226,12 +248,23 @@ def _usual(view: RunView, around: Surroundings) -> Document | None:
     }
 
 
+def _effective(view: RunView) -> str:
+    """How many places were at work on average, and what held up the others most."""
+    used = view.slot_seconds
+    if view.elapsed < _SHORTEST_AVERAGE_SECONDS or not used["node"]:
+        return ""
+    cause = max(HOLD_UPS, key=lambda kind: used.get(kind, 0.0))
+    is_held_up = used.get(cause, 0.0) >= _WORTH_TELLING * (used["node"] + used.get(cause, 0.0))
+    words = f", held up by {HOLD_UPS[cause]}" if is_held_up else ""
+    return f"{used['node'] / view.elapsed:.1f} at work on average{words}"
+
+
 def _keys_in_short(view: RunView) -> Document | None:
     if not view.key_uses:
         return None
     states = [use.state(view.elapsed) for use in view.key_uses.values()]
-    openings = [use.cooling_until for use in view.key_uses.values() if use.state(view.elapsed) == "cooling"]
-    soonest = min((at for at in openings if at is not None), default=math.inf)
+    openings = (use.opens_at for use in view.key_uses.values() if use.state(view.elapsed) == "cooling")
+    soonest = min(openings, default=math.inf)
     return {
         **{state: states.count(state) for state in ("free", "held", "cooling", "rejected")},
         "next_at": _number(soonest) if math.isfinite(soonest) else None,
@@ -273,6 +306,7 @@ def item_row(view: RunView, item: ItemView, around: Surroundings) -> Document:
         "node": _text(item.node),
         "dots": dots(view, item),
         "attempt": item.attempts,
+        "cluster_node": one_line(item.cluster_node, longest=_LONGEST_LINE),
         "resumed_after": _text(item.resumed_after),
         "started": None if item.started is None else _number(item.started),
         "seconds": None if item.outcome is None else _number(item.seconds),
@@ -284,7 +318,9 @@ def item_row(view: RunView, item: ItemView, around: Surroundings) -> Document:
         "waited": _number(item.waited),
         "last_line": one_line(around.last_lines.get(item.id, ""), longest=_LONGEST_LINE),
         "branch": branch and {"name": _text(branch.name), "added": branch.added, "removed": branch.removed},
-        "needs": item.needs_person and item.outcome is not None and not item.outcome.never_ran,
+        "withdrawn": item.is_withdrawn,
+        "needs": item.id in around.conflicts
+        or (item.needs_person and item.outcome is not None and not item.outcome.never_ran),
     }
 
 
@@ -295,7 +331,9 @@ def _activity(view: RunView, item: ItemView) -> Document:
     if view.is_over:
         return _doing("pending", "not ended" if item.started is not None else "not started", "dim")
     if not item.is_running:
-        return _doing("pending", "waits for its turn", "dim")
+        return _doing("pending", "stopped" if item.is_withdrawn else "waits for its turn", "dim")
+    if item.is_withdrawn:
+        return _doing("running", "stopping", "warn")
     wait = item.waits_for
     if wait is not None and wait.kind == "start":
         return _doing("running", "starting", "run", wait.start)
@@ -314,7 +352,11 @@ def _doing(state: str, words: str, kind: str, since: float | None = None, cause:
 
 
 def dots(view: RunView, item: ItemView) -> str:
-    """How far an item is, one character per stage: see the reference of the page's contract in `docs`."""
+    """How far an item is, one character per stage: `d` done, `n` now, `w` waits, `x` failed here, `h` stands here,
+    `-` passed over.
+
+    Stages it has not come to are `.`, and left out at the end: a new stage changes no other item.
+    """
     places = {stage: place for place, stage in enumerate(view.stages)}
     marks = ["."] * len(places)
     for stage in view.stages[: places.get(item.resumed_after, -1) + 1]:
@@ -330,18 +372,18 @@ def dots(view: RunView, item: ItemView) -> str:
         last = places[item.spans[-1].node]
         if marks[last] == "n" and item.waits_for is not None:
             marks[last] = "w"
-        if item.outcome is not None and item.outcome.is_failure and not item.spans[-1].is_done:
-            marks[last] = "x"
-    return "".join(marks)
+        if item.outcome is not None and not item.spans[-1].is_done:
+            marks[last] = "x" if item.outcome.is_failure else "h"
+    return "".join(marks).rstrip(".")
 
 
-def key_rows(view: RunView) -> list[Document]:
-    return [_key_row(view, use) for use in view.key_uses.values()]
+def key_rows(view: RunView, around: Surroundings) -> list[Document]:
+    return [_key_row(view, use, around.key_limits.get(use.name, ())) for use in view.key_uses.values()]
 
 
-def _key_row(view: RunView, use: KeyUse) -> Document:
+def _key_row(view: RunView, use: KeyUse, limits: Sequence[str]) -> Document:
     state = use.state(view.elapsed)
-    until = use.cooling_until if state == "cooling" else None
+    until = use.opens_at if state == "cooling" else None
     is_finite = until is not None and math.isfinite(until)
     words = {"free": "free", "held": "in use", "rejected": "rejected"}.get(state, "")
     if state == "cooling":
@@ -355,7 +397,7 @@ def _key_row(view: RunView, use: KeyUse) -> Document:
         "words": words,
         "kind": {"free": "good", "held": "run", "cooling": "wait", "rejected": "bad"}[state],
         "until": _number(until) if is_finite else None,
-        "held_by": [_text(item_id) for item_id in use.held_by],
+        "held_by": [_text(view.items[item_id].label) for item_id in use.held_by if item_id in view.items],
         "calls": use.calls,
         "limited": use.limited,
         "tokens": use.tokens,
@@ -363,7 +405,7 @@ def _key_row(view: RunView, use: KeyUse) -> Document:
         "waited": _number(use.waited),
         "reason": _text(use.reason) if state in ("cooling", "rejected") else "",
         "minutes": [[minute, *numbers] for minute, numbers in sorted(use.minutes.items())],
-        "limits": [],
+        "limits": [_text(limit) for limit in limits],
     }
 
 

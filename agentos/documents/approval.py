@@ -103,13 +103,13 @@ def stamp_approval(text: str, approval: ApprovalInfo) -> str:
         raise ApprovalError("the document is not the one that was reviewed: have it reviewed again")
     complete = replace(approval, document_hash=actual, sections=_section_digests(text))
     newline = "\r\n" if "\r\n" in text else "\n"
-    body = with_status(_split(_normal(text))[0], complete.word).rstrip("\n")
+    body = with_status(_split(normalised(text))[0], complete.word).rstrip("\n")
     return f"{body}\n\n{_block(complete)}\n".replace("\n", newline)
 
 
 def without_approval(text: str) -> str:
     """The document without its approval, also one that somebody added text after."""
-    body, _ = _split(_normal(text))
+    body, _ = _split(normalised(text))
     span = _inner_block(body)
     if span is not None:
         body = f"{body[: span[0]].rstrip()}\n\n{body[span[1] :].lstrip()}"
@@ -118,14 +118,14 @@ def without_approval(text: str) -> str:
 
 def former_approval(text: str) -> ApprovalInfo | None:
     """The approval a document carries, whether or not it still counts. None when it has none that can be read."""
-    body, block = _split(_normal(text))
+    body, block = _split(normalised(text))
     span = _inner_block(body)
     return _read_block(block or (body[span[0] : span[1]] if span else ""))
 
 
 def verify_approval(text: str) -> Intact | Changed | Absent:
     """Whether a document is exactly what was approved. Status and approval block count too: neither can hide text."""
-    body, block = _split(_normal(text))
+    body, block = _split(normalised(text))
     if not block:
         return Changed(_ADDED_AFTER) if _inner_block(body) else Absent()
     approval = _read_block(block)
@@ -147,12 +147,13 @@ def with_status(text: str, status: str) -> str:
     return text if found is None else text[: found[0]] + status + text[found[1] :]
 
 
-def _normal(text: str) -> str:
+def normalised(text: str) -> str:
+    """What an approval is of: the same text, whatever an editor or a checkout did to its line ends."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _essence(text: str) -> str:
-    return with_status(_split(_normal(text))[0], "").rstrip() + "\n"
+    return with_status(_split(normalised(text))[0], "").rstrip() + "\n"
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -14,14 +14,13 @@ from agentos.documents.findings import Finding, Severity, in_order
 from agentos.documents.headings import Outline, Part
 from agentos.documents.known_paths import FolderPaths, suggestion, unsafe_reason
 from agentos.documents.lines import has_content
-from agentos.documents.lld import Lld, issue_of_path
+from agentos.documents.lld import Lld, issue_of_path, names_no_number
 from agentos.documents.markdown import Document, Section
-from agentos.documents.prose import placeholders, vague_phrase
 from agentos.documents.questions import OpenQuestion
 from agentos.documents.revision import lost_sections
+from agentos.documents.vague_text import placeholders, vague_phrase
 
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
-OPEN_QUESTION = "open question: "
 _REQUIRED = (Part.CONTEXT, Part.FILES, Part.REQUIREMENTS, Part.SCENARIOS)
 _RECOMMENDED = (Part.ALTERNATIVES, Part.SECURITY, Part.RISKS, Part.DEFINITION_OF_DONE)
 _STATUSES = frozenset(
@@ -40,17 +39,20 @@ def check_lld(
     *,
     repository: FolderPaths | None = None,
     expected_issue: int | None = None,
+    is_named: bool = False,
     previous: Document | None = None,
 ) -> tuple[Finding, ...]:
     """Everything wrong with a design, by line. Without a repository, paths are checked for safety alone.
 
-    `expected_issue` is the issue it was written for (else its file name says), `previous` the draft it revises.
+    `expected_issue` is the issue it was written for, `is_named` says that this goes by a name and has no number (else
+    its file name says either), `previous` is the draft it revises.
     """
+    has_number = not (is_named or names_no_number(lld.path))
     expected = expected_issue if expected_issue is not None else issue_of_path(lld.path)
     findings = [
         *check_blocks(lld.document),
         *_check_title_and_sections(lld),
-        *_check_issue_number(lld, expected),
+        *(_check_issue_number(lld, expected) if has_number or lld.issue is not None else ()),
         *check_path_safety(lld.files, "LLD006"),
         *_check_files(lld, repository),
         *_check_requirements(lld),
@@ -74,7 +76,7 @@ def check_blocks(document: Document) -> Iterator[Finding]:
         (document.unclosed_comment_line, "comment", "`-->`"),
     ):
         if line is not None:
-            message = f"a {what} is opened here and never closed: all below it is hidden"
+            message = f"a {what} is opened here and never closed: everything below it is hidden"
             yield Finding("DOC004", _ERROR, line, message, f"close it with {mark}")
 
 
@@ -128,17 +130,17 @@ def check_path_safety(files: Iterable[FileChange], rule: str) -> Iterator[Findin
 
 def asked(findings: Sequence[Finding]) -> tuple[str, ...]:
     """The questions that are open, when nothing else is wrong."""
-    texts = [finding.message.removeprefix(OPEN_QUESTION) for finding in findings]
-    is_all = all(finding.message.startswith(OPEN_QUESTION) for finding in findings)
-    return tuple(texts) if is_all else ()
+    questions = tuple(finding.question for finding in findings if finding.question is not None)
+    return questions if len(questions) == len(findings) else ()
 
 
 def check_questions(questions: Iterable[OpenQuestion], rule: str, severity: Severity) -> Iterator[Finding]:
     """No question is open."""
     for question in questions:
         if not question.resolved:
-            message = f"{OPEN_QUESTION}{question.text}"
-            yield Finding(rule, severity, question.line, message, "answer it: `- [x] … **Answer: …**`")
+            message = f"open question: {question.text}"
+            fix = "answer it: `- [x] … **Answer: …**`"
+            yield Finding(rule, severity, question.line, message, fix, question.text)
 
 
 def _check_title_and_sections(lld: Lld) -> Iterator[Finding]:

@@ -24,6 +24,8 @@ class Finding:
     line: int
     message: str
     fix: str
+    question: str | None = None
+    """The open question that it is about, if it is about one."""
 
     def words(self) -> str:
         """The finding in one line, for people and for the prompt that asks a model to mend it."""

@@ -23,6 +23,7 @@ _ISSUE_VALUE = re.compile(r"(?:issue\s*)?#?\s*(\d{1,9})\b", re.IGNORECASE)
 _ISSUE_IN_TITLE = re.compile(
     r"(?:LLD|Issue|Design)\s*[-_ #:]*\s*(\d{1,9})\b|#(\d{1,9})\b|^(\d{1,9})(?=\s*[-–—:.]|\s*$)", re.IGNORECASE
 )
+_NAME_IN_PATH = re.compile(r"lld[-_ ]\w", re.IGNORECASE)
 _ISSUE_IN_PATH = re.compile(r"(?:^|[^a-z])(?:lld|issue)[-_ ]?0*(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
@@ -96,6 +97,11 @@ def parse_lld(text: str, path: str | None = None) -> Lld:
         document=document,
         outline=outline,
     )
+
+
+def names_no_number(path: str | None) -> bool:
+    """Whether a design is named after something else than a number: `LLD-login-page.md`."""
+    return bool(path and _NAME_IN_PATH.match(PurePath(path).name)) and issue_of_path(path) is None
 
 
 def issue_of_path(path: str | None) -> int | None:

@@ -14,6 +14,7 @@ from agentos.documents.approval import (
     Intact,
     document_hash,
     former_approval,
+    normalised,
     verify_approval,
     without_approval,
 )
@@ -63,13 +64,13 @@ def stamp_unapproved(text: str, mark: Unapproved, findings: Sequence[str]) -> st
 
 def open_findings(text: str) -> list[str]:
     """What the appendix of a document that was not approved lists."""
-    found = _FINDINGS.search(_MARK.sub("\n", _normal(text)).rstrip() + "\n")
+    found = _FINDINGS.search(_MARK.sub("\n", normalised(text)).rstrip() + "\n")
     return [line.removeprefix("- ") for line in found[0].splitlines() if line.startswith("- ")] if found else []
 
 
 def read_unapproved(text: str) -> Unapproved | None:
     """The mark of a document that is as a workflow left it. None without one, and when the text changed since."""
-    normal = _normal(text)
+    normal = normalised(text)
     match, found = _MARK.search(normal), _mark(normal)
     if match is None or found is None or found.document_hash != document_hash(normal[: match.start()]):
         return None
@@ -87,13 +88,13 @@ def _mark(text: str) -> Unapproved | None:
 
 def bare(text: str) -> str:
     """The document alone: without approval, mark, and a workflow's list of findings that nobody wrote into."""
-    body = _MARK.sub("\n", _normal(text)).rstrip() + "\n"
+    body = _MARK.sub("\n", normalised(text)).rstrip() + "\n"
     return without_approval(_FINDINGS.sub("\n", body))
 
 
 def for_readers(text: str) -> str:
     """The document with a workflow's findings, without what is there for programs."""
-    return without_approval(_MARK.sub("\n", _normal(text)))
+    return without_approval(_MARK.sub("\n", normalised(text)))
 
 
 def is_a_persons(text: str) -> bool:
@@ -110,13 +111,9 @@ def is_a_persons(text: str) -> bool:
 
 def author_of(text: str) -> str:
     """Who wrote the document, as far as it tells."""
-    approval, mark = former_approval(text), _mark(_normal(text))
+    approval, mark = former_approval(text), _mark(normalised(text))
     drafter = approval.drafter if approval else mark.drafter if mark else ""
     if not drafter:
         return PERSON
     is_untouched = isinstance(verify_approval(text), Intact) or read_unapproved(text) is not None
     return drafter if is_untouched or drafter.endswith(_EDITED) or drafter == PERSON else drafter + _EDITED
-
-
-def _normal(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

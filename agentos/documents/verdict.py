@@ -83,7 +83,7 @@ def parse_review(reply: Mapping[str, Any]) -> Review:
     try:
         data = review_model().model_validate(reply).model_dump()
     except ValidationError as error:
-        raise InvalidReview(one_line(f"the reply is no review: {_first_problem(error)}")) from None
+        raise InvalidReview(one_line(f"the reply is not a review: {_first_problem(error)}")) from None
     review = Review(
         Verdict(data["verdict"]),
         tuple(ReviewFinding(Tier(one["tier"]), one["section"], one["text"]) for one in data["findings"]),

@@ -12,7 +12,7 @@ import hashlib
 import os
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from agentos.paths import checkpoints_dir
 # Open-file-description locks follow the descriptor into workers: an item stays claimed until its worker is gone too,
 # even when the coordinator is killed. Where they are missing, ordinary record locks hold for the coordinator alone.
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
+_GET_LOCK = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 _FLOCK_STRUCT = struct.Struct("hhqqi4x")
 
 
@@ -63,7 +64,7 @@ class Claims(Protocol):
 
 def claims_of(project_dir: Path, run_id: str = "") -> Claims:
     """The claims of a project, where its checkpoints are. `run_id` is what others are told of the holder."""
-    local = FileClaims(checkpoints_dir(project_dir) / "claims.lock")
+    local = FileClaims(_lock_path(project_dir))
     database = database_of(project_dir)
     if database is None:
         return local
@@ -72,8 +73,30 @@ def claims_of(project_dir: Path, run_id: str = "") -> Claims:
     return PostgresClaims(local, session_of(database), run_id=run_id)
 
 
+def held_here(project_dir: Path, names: Iterable[str]) -> set[str]:
+    """Those that a run on this machine has at this moment. It only asks: nothing is taken, made or written."""
+    try:
+        descriptor = os.open(_lock_path(project_dir), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return set()
+    try:
+        return {name for name in names if _is_locked(descriptor, _place_of(name))}
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int, place: int) -> bool:
+    asked = _FLOCK_STRUCT.pack(fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+    kind, *_ = _FLOCK_STRUCT.unpack(fcntl.fcntl(descriptor, _GET_LOCK, asked))
+    return bool(kind != fcntl.F_UNLCK)
+
+
+def _lock_path(project_dir: Path) -> Path:
+    return checkpoints_dir(project_dir) / "claims.lock"
+
+
 class FileClaims:
-    """One lock file per project; each item is one byte of it."""
+    """One lock file; each name that is claimed is one byte of it."""
 
     def __init__(self, lock_path: Path) -> None:
         self._path = lock_path

@@ -32,6 +32,10 @@ _LONGEST_PATH = 100
 _CREDENTIALS = struct.Struct("3i")
 
 
+class RunOver(Exception):
+    """The run ended before it took the act."""
+
+
 class ControlServer:
     """Listens on the run's loop. `close` leaves no socket behind."""
 
@@ -51,12 +55,16 @@ class ControlServer:
         except OSError:
             self._socket.close()
             raise
-        loop.watch(self._socket.fileno(), READ, self._accept)
+        loop.watch(self.fileno(), READ, self._accept)
+
+    def fileno(self) -> int:
+        """Readable when somebody asks."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         for connection in tuple(self._connections):
             connection.close()
-        self._loop.unwatch(self._socket.fileno())
+        self._loop.unwatch(self.fileno())
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
@@ -130,13 +138,22 @@ class _Connection:
             self.close()
 
 
-def ask(run_dir: Path, request: dict[str, Any], *, patience_seconds: float = _PATIENCE_SECONDS) -> dict[str, Any]:
-    """The run's answer. Raises ActRefused with its reason, or OSError when no run listens there."""
+def ask(
+    run_dir: Path,
+    request: dict[str, Any],
+    *,
+    is_live: Callable[[Path], bool],
+    patience_seconds: float = _PATIENCE_SECONDS,
+) -> dict[str, Any]:
+    """The run's answer. Raises ActRefused with its reason, RunOver, or OSError when a live run does not answer."""
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
             answer = _ask_once(run_dir, request, patience_seconds)
-        except (FileNotFoundError, ConnectionRefusedError):
+        except (FileNotFoundError, ConnectionError) as error:
+            # It has not begun to listen, or has just ceased to; one that hung up has not taken the act.
+            if not is_live(run_dir):
+                raise RunOver from error
             if time.monotonic() >= deadline:
                 raise
         else:

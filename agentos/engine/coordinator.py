@@ -2,7 +2,7 @@
 
 Requests go down to workers, facts come up as events. Decisions are the schedule's; this file carries them out.
 The life of one item is in `item_run.py`, its end in `results.py`, workers made before their turn in `standby.py`, how
-many run at once in `places.py`, the times of a stop in `stopping.py`.
+many run at once in `item_limit.py`, the times of a stop in `stopping.py`, waiting for a store in `store_patience.py`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure
 from agentos.engine.claims import Claims
 from agentos.engine.documents import Writers
 from agentos.engine.done_notes import Done
-from agentos.engine.emitter import Emitter, Reporter
+from agentos.engine.emitter import Emitter, Reporter, VitalReporter
 from agentos.engine.item_end import surprise
+from agentos.engine.item_limit import ItemLimit
 from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
-from agentos.engine.lease_server import LeaseServer, RunControl
+from agentos.engine.lease_server import LOADING, LeaseServer, RunControl
 from agentos.engine.loop import Loop
 from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, ItemOpened, UpMessage
-from agentos.engine.places import Places
 from agentos.engine.plan import Plan, unknown_input
 from agentos.engine.results import Results
 from agentos.engine.run_settings import RunSettings
@@ -35,18 +35,13 @@ from agentos.engine.standstill import Standstill
 from agentos.engine.start_messages import StartMessages
 from agentos.engine.steering import Act, NotYet, Steering
 from agentos.engine.stopping import Stopping
+from agentos.engine.store_patience import StorePatience
 from agentos.errors import ExitCode
-from agentos.events import (
-    Event,
-    Listener,
-    OutputProduced,
-    RunFaulted,
-    StopRequested,
-    Warned,
-    counts_by_name,
-)
+from agentos.events import Event, Listener, OutputProduced, RunFaulted, RunNoticed, StopRequested, Warned
 from agentos.keys.leases import LeaseAsk, LeaseCancel, LeaseReturn
 from agentos.keys.redaction import Redactor, redact_record
+from agentos.outcomes import counts_by_name
+from agentos.text.words import dollars
 
 _MOST_LOSSES = 3
 
@@ -61,17 +56,19 @@ class Coordinator:
         *,
         loop: Loop,
         reporters: Sequence[Reporter],
-        vital_reporters: Sequence[Reporter] = (),
+        vital_reporters: Sequence[VitalReporter] = (),
         claims: Claims,
         backend: Callable[[BackendEvents], Backend],
         keys: Callable[[RunControl, Listener], LeaseServer],
         redactor: Redactor,
+        store_patience: StorePatience,
         hold_node: HoldNode = hold_nothing,
     ) -> None:
         """Signals are handled during `execute` only. `keys` makes the lease server of this run's workers.
 
         `hold_node` is asked before each node; an item it holds keeps its checkpoint.
         """
+        self._store_patience = store_patience
         self._plan = plan
         self._settings = settings
         self._loop = loop
@@ -85,8 +82,10 @@ class Coordinator:
         self._redactor = redactor
         self._store = ItemStore(settings.project_dir, settings.workflow, claims)
         self._starts = StartMessages(settings, self._items, self._store, redactor)
-        self._results = Results(settings, plan.items, self._store, self._emit, redactor, fault=self.fault)
-        self._places = Places(
+        self._results = Results(
+            settings, plan.items, self._store, self._emit, redactor, fault=self.fault, retire=self._backend.retire
+        )
+        self._item_limit = ItemLimit(
             settings.parallel, loop, self._emit, self._limit_changed, is_paused=lambda: self._steering.is_paused
         )
         self._writers = Writers(settings.project_dir)
@@ -95,6 +94,7 @@ class Coordinator:
         self._is_loaded = False
         self._load_failure: LoadFailure | None = None
         self._losses = 0
+        self._faults: set[str] = set()
         self._began = loop.now()
         self._is_over = False
         self._steering = Steering(self, settings, self._emit)
@@ -114,6 +114,7 @@ class Coordinator:
             self._loop,
             self._store,
             self._emit,
+            when_store_answers=self._store_patience.when_it_answers,
             next_up=lambda count: self._schedule.next_up(count),
             make_worker=lambda item_id: self._make_worker(item_id, attempt=1),
             may_prepare=lambda: self._is_loaded and all(run.is_at_work for run in self._running.values()),
@@ -155,6 +156,7 @@ class Coordinator:
 
     def close(self) -> None:
         """Nothing of the run stays alive behind this call. For a caller that never comes to `execute`."""
+        self._store_patience.end()
         self._backend.close(self._stopping.seconds_to_close())
         self._keys.close()
 
@@ -164,6 +166,9 @@ class Coordinator:
 
     def fault(self, reason: str) -> None:
         """A fault of the run itself: stop gracefully with what there is."""
+        if reason in self._faults:
+            return  # Several items may meet the same.
+        self._faults.add(reason)
         self._stopping.blame_the_run()
         self._emit(RunFaulted(reason=reason))
         # A fault may come from within any emit, so stopping waits for the loop; that nothing new starts does not.
@@ -209,14 +214,14 @@ class Coordinator:
             run.watch.wait_for_key(item_id in waiting)
 
     def set_parallel(self, parallel: int) -> None:
-        self._places.limit_by_keys(parallel)
+        self._item_limit.limit_by_keys(parallel)
 
     def follow_limits(self) -> None:
-        self._places.follow()
+        self._item_limit.follow()
 
     def want_parallel(self, parallel: int, reason: str) -> None:
         """A person wants so many at once."""
-        self._places.want(parallel, reason)
+        self._item_limit.want(parallel, reason)
         self._keys.want(parallel)
 
     def _limit_changed(self, limit: int) -> None:
@@ -228,11 +233,15 @@ class Coordinator:
     def status(self) -> dict[str, Any]:
         """How the run is, in plain data."""
         money = self._keys.money
+        withdrawn = self._schedule.withdrawn
+        stopped = [
+            item_id for item_id in self._schedule.left if item_id in withdrawn and item_id not in self._running
+        ]
         return {
             "run": self._settings.run_id,
             "state": "stopping" if self.is_stopping else "paused" if self._steering.is_paused else "running",
             "paused_by": self._steering.paused_by,
-            "parallel": {"wanted": self._places.wanted, "now": self._schedule.limit},
+            "parallel": {"wanted": self._item_limit.wanted, "now": self._schedule.limit},
             "total": len(self._items),
             "running": {
                 item_id: {"node": run.node, "seconds": round(run.watch.seconds, 1)}
@@ -240,7 +249,8 @@ class Coordinator:
             },
             "waiting_for_a_key": sorted(self._keys.waiting),
             "counts": counts_by_name(self._results.counts),
-            "left": [item_id for item_id in self._schedule.left if item_id not in self._running],
+            "left": [item_id for item_id in self._schedule.left if item_id not in {*self._running, *stopped}],
+            "stopped": stopped,
             "spent_usd": money and round(money[0], 6),
             "budget_usd": money and money[1],
         }
@@ -263,6 +273,7 @@ class Coordinator:
             self._backend.kill(item_id)
         self.perform(self._schedule.stop(at_once=at_once))
         self._backend.hold_nothing_back()
+        self._store_patience.end()
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         for start in waiting:
             self.perform(self._schedule.ended(start.item_id, Ending.INTERRUPTED))
@@ -300,7 +311,18 @@ class Coordinator:
             return
         item_id = start.item_id
         run = self._running[item_id] = self._item_run(start)
-        if self._standby.hand_over(item_id, self):
+        if not self._standby.hand_over(item_id, self):
+            self._store_patience.when_it_answers(lambda: self._begin_attempt(start, run))
+
+    def _begin_attempt(self, start: Start, run: ItemRun) -> None:
+        item_id = start.item_id
+        if run.is_stopping:
+            # While the store was waited for; no worker was there to hear it.
+            self.worker_gone(item_id, WorkerExit(code=-signal.SIGKILL))
+            return
+        if not self._is_loaded:
+            del self._running[item_id]
+            self._waiting_for_graph.append(start)
             return
         try:
             self._make_worker(item_id, start.attempt)
@@ -331,15 +353,22 @@ class Coordinator:
         """Raises OSError when there is nothing to make it of: descriptors, memory."""
         self._backend.start(self._starts.message(item_id, attempt, self._keys.worker_environment(item_id)))
 
+    def loading(self, pid: int) -> None:
+        self._keys.worker_opened(LOADING, pid)
+
     def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
         self._is_loaded = True
+        used = self._keys.worker_gone(LOADING)
         if not self.has_begun:
             wrong = unknown_input(self._plan, input_keys)
             if wrong:
                 self.load_failed(LoadFailure(message=wrong))
                 return
             self._begin_run(notice)
-            self._places.begin()
+            self._item_limit.begin()
+        if used.input_tokens or used.output_tokens:
+            tokens = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out, {dollars(used.cost_usd)}"
+            self._emit(RunNoticed(text=f"loading the graph called models: {tokens}"))
         waiting, self._waiting_for_graph = self._waiting_for_graph, []
         self.perform(waiting)
 
@@ -377,8 +406,11 @@ class Coordinator:
     def noticed(self, text: str) -> None:
         self._emit(Warned(text=text))
 
+    def worker_reached(self, item_id: str, port: int) -> None:
+        self._keys.worker_reached(item_id, port)
+
     def places_changed(self, count: int) -> None:
-        self._places.limit_by_backend(count)
+        self._item_limit.limit_by_backend(count)
 
     def failing(self, reason: str) -> None:
         if not self._stopping.is_under_way:
@@ -396,15 +428,16 @@ class Coordinator:
                 self._standby.hear(item_id, block)
 
     def worker_gone(self, item_id: str, end: WorkerExit) -> None:
-        run = self._running.pop(item_id, None)
+        run = self._running.get(item_id)
         if run is None:
             self._standby.worker_gone(item_id, end)
             return
+        mishap: Exception | None = None
         try:
-            ending = self._conclude(run, end)
+            self._part_from_worker(run, end)
         except Exception as error:
-            ending = self._results.surprised(run, error)
-        self.perform(self._schedule.ended(item_id, ending))
+            mishap = error
+        self._store_patience.when_it_answers(lambda: self._conclude(run, end.code, mishap))
 
     @contextmanager
     def _blamed_on(self, item_id: str) -> Iterator[None]:
@@ -431,20 +464,32 @@ class Coordinator:
                 run.watch.hear()
                 self.send(item_id, DocumentWriter(path=path, item_id=self._writers.writer_of(path, item_id)))
             case ItemOpened(pid=pid):
-                self._keys.worker_opened(item_id, pid)
+                if pid:
+                    self._keys.worker_opened(item_id, pid)
                 run.take(message)
             case CustomData(node=node, data=data):
                 run.take(CustomData(**redact_record({"node": node, "data": data}, self._redactor)))
             case _:
                 run.take(message)
 
-    def _conclude(self, run: ItemRun, end: WorkerExit) -> Ending:
+    def _part_from_worker(self, run: ItemRun, end: WorkerExit) -> None:
         item_id = run.item.id
         run.worker_gone(end)
         if run.has_opened:
             self._starts.has_opened(item_id)
         run.usage = self._keys.worker_gone(item_id)
-        return self._results.worker_gone(run, end.code)
+
+    def _conclude(self, run: ItemRun, exit_code: int | None, mishap: Exception | None) -> None:
+        item_id = run.item.id
+        if self._running.pop(item_id, None) is None:
+            return  # Given up with the run.
+        try:
+            if mishap is not None:
+                raise mishap
+            ending = self._results.worker_gone(run, exit_code, may_retry=self._schedule.has_retries(item_id))
+        except Exception as error:
+            ending = self._results.surprised(run, error)
+        self.perform(self._schedule.ended(item_id, ending))
 
     def _finish(self) -> None:
         self._standby.close()
@@ -452,6 +497,7 @@ class Coordinator:
             self._results.given_up(run)
         self._running.clear()
         if self.has_begun:
+            self._emitter.settle()
             self.exit_code = self._results.finish(self._stopping.exit_code, self._loop.now() - self._began)
         elif self._stopping.exit_code is not None:
             self.exit_code = self._stopping.exit_code

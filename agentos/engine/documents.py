@@ -12,6 +12,7 @@ from pathlib import Path
 from agentos.engine.checkpoints.protocol import ItemCheckpoint
 from agentos.errors import AgentosError
 from agentos.files import read_regular
+from agentos.outputs import UnusableTarget
 from agentos.paths import home_dir, written_dir
 
 _MOST_BYTES = 1 << 16
@@ -51,6 +52,11 @@ def written_by(project_dir: Path, item_id: str) -> Iterator[Path]:
         path, writer = _read_note(note)
         if writer == item_id and Path(path).is_file():
             yield Path(path)
+
+
+def still_has(project_dir: Path, item_id: str, paths: Iterable[str]) -> bool:
+    """Whether documents that the item put into place are there, and no other item's are in their place."""
+    return all(Path(path).is_file() and _writer_before(project_dir, path) in ("", item_id) for path in paths)
 
 
 def _writer_before(project_dir: Path, path: str) -> str:
@@ -103,12 +109,19 @@ class ItemDocuments:
         self._checkpoint.keep_output(path, content)
 
     def stage(self, checkpoint_address: str) -> list[str]:
-        """Write each beside its place, on the disk itself, for the coordinator to put there. Returns the places."""
+        """Write each beside its place, on the disk itself, for the coordinator to put there. Returns the places.
+
+        Raises UnusableTarget where it cannot.
+        """
         paths = []
         for path, content in self._checkpoint.outputs():
             # A resumed item has not asked yet: its nodes wrote it in an earlier run.
             self._refuse_anothers(path)
-            _write_synced(staged_path(path, checkpoint_address), content)
+            try:
+                _write_synced(staged_path(path, checkpoint_address), content)
+            except OSError as error:
+                where = f"{error.filename}: " if error.filename else ""
+                raise UnusableTarget(f"cannot write {path}: {where}{error.strerror}") from error
             paths.append(path)
         return paths
 

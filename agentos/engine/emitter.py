@@ -14,10 +14,18 @@ class Reporter(Protocol):
     """Listens; never calls back."""
 
     name: str
-    """What people call it."""
+    """What people call it: what cannot be written, or has stopped."""
 
     def handle(self, stamped: Stamped) -> None: ...
     def close(self) -> None: ...
+
+
+class VitalReporter(Reporter, Protocol):
+    """One without which a run must not go on, nor be said to have succeeded."""
+
+    def settle(self) -> None:
+        """Before the run's end is told: have everything in its place. Raises OSError."""
+        ...
 
 
 class Emitter:
@@ -28,7 +36,7 @@ class Emitter:
         run_id: str,
         reporters: Iterable[Reporter],
         *,
-        vital: Iterable[Reporter],
+        vital: Iterable[VitalReporter],
         on_vital_failure: Callable[[str], None],
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -60,7 +68,7 @@ class Emitter:
                 reporter.handle(stamped)
             except OSError as error:
                 self._vital.remove(reporter)
-                faults.append(f"cannot write the audit log: {error.strerror or error}")
+                faults.append(f"cannot write {reporter.name}: {error.strerror or error}")
         return faults
 
     def _hand_to_others(self, stamped: Stamped) -> list[str]:
@@ -72,6 +80,14 @@ class Emitter:
                 self._reporters.remove(reporter)
                 losses.append(f"{reporter.name} stopped: {error}")
         return losses
+
+    def settle(self) -> None:
+        """Nothing but the run's end is still to come."""
+        for reporter in self._vital:
+            try:
+                reporter.settle()
+            except OSError as error:
+                self._on_vital_failure(f"cannot write {reporter.name}: {error.strerror or error}")
 
     def close(self) -> None:
         for reporter in (*self._vital, *self._reporters):

@@ -16,21 +16,21 @@ from typing import Any, TypedDict
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
+from langgraph.pregel._loop import PregelLoop
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from agentos.engine import checkpoints
+from agentos.engine.checkpoints.lost_nodes import SENDS, TRIGGERS, GraphChanged, waiting_nodes
 from agentos.engine.checkpoints.protocol import ItemCheckpoint, Standing
 from agentos.engine.graph_loading import AnyGraph, FactoryCall, LoadedGraph
 from agentos.engine.model_usage import ModelUsage
-from agentos.engine.subgraph_nodes import NestedNodes, NestedTask, containers
-from agentos.errors import CannotContinueError, UsageError
+from agentos.engine.subgraph_nodes import NestedNodes, NestedTask, SubgraphSteps, containers
+from agentos.errors import UsageError
 
-_TRIGGERS = ("branch:to:", "join:")
-"""How the channels begin that LangGraph starts nodes by."""
-_SENDS = "__pregel_tasks"
-"""The channel of nodes that are started by `Send`."""
+ROOT = "__root__"
+"""LangGraph's only key for a state that is no object."""
 INTERRUPT = "__interrupt__"
 """LangGraph's key for questions among the values of a state."""
 _STREAM, _RUNTIME = "__pregel_stream", "__pregel_runtime"
@@ -38,8 +38,16 @@ _STREAM, _RUNTIME = "__pregel_stream", "__pregel_runtime"
 would run every node in a thread, where no signal reaches it."""
 
 
-class GraphChanged(CannotContinueError):
-    """The item's checkpoint continues with a node that the graph does not have."""
+class _NothingToSave:
+    def result(self) -> None: ...
+
+    def __await__(self) -> Iterator[Any]:
+        return iter(())
+
+
+# After each step LangGraph waits for what it has saved, also of a graph with `checkpointer=False`, which has nothing.
+if not hasattr(PregelLoop, "_put_checkpoint_fut"):
+    setattr(PregelLoop, "_put_checkpoint_fut", _NothingToSave())  # noqa: B010  No such name is declared.
 
 
 def input_keys(graph: AnyGraph) -> list[str] | None:
@@ -52,7 +60,7 @@ def input_keys(graph: AnyGraph) -> list[str] | None:
     if config and config.get("extra") == "allow":
         return None
     keys = [key for key in builder.schemas.get(schema, {}) if not key.startswith("branch:")]
-    return None if keys == ["__root__"] else keys
+    return None if keys == [ROOT] else keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +75,21 @@ class RunOptions:
     """For a graph that has none of its own."""
     on_custom: Callable[[str, Any], None] = lambda _node, _data: None
     """Told what a node writes to its stream."""
+    on_notice: Callable[[str], None] = lambda _text: None
+    """Told, in words, what the user of the graph should know."""
     on_token: Callable[[str], None] | None = None
     """Told each piece of text that a model streams, if anybody wants to know."""
+
+
+_FORGOTTEN = (
+    "What nodes had put into the graph's InMemoryStore is gone: it ended with their process. "
+    "Compile the graph without a store, and what they put is kept."
+)
+
+
+def _is_in_memory(store: Any) -> bool:
+    """LangGraph's own, or one that is made of it."""
+    return any(kind.__module__ == "langgraph.store.memory" for kind in type(store).__mro__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +209,14 @@ class Execution:
             return compiled
         if steps.initial_state is None:
             _refuse_lost_nodes(compiled, self.checkpoint)
+            if _is_in_memory(store):
+                self.options.on_notice(_FORGOTTEN)
         elif isinstance(self.graph, LoadedGraph) and self.graph.factory is not None:
             _refuse_unknown_keys(steps.initial_state, input_keys(compiled))
         if steps.person.answers:
             self.checkpoint.forget_used_answers()
         if steps.person.edit is not None:
+            _refuse_unknown_keys(steps.person.edit, _state_keys(compiled))
             with self.checkpoint.editing():
                 compiled.update_state(self.checkpoint.config, dict(steps.person.edit))
         steps.containers = containers(compiled)
@@ -209,6 +233,8 @@ class Execution:
                     steps.containers, lambda task: self._nested_started(task, steps.announce), self._nested_ended
                 )
             )
+        if begin is None or isinstance(begin, Command):
+            handlers.append(SubgraphSteps(self.checkpoint.subgraph_goes_on))
         runtime: Any = Runtime(stream_writer=self._write_custom, store=compiled.store)
         configurable = {
             **given.get("configurable", {}),
@@ -249,6 +275,9 @@ class Execution:
             steps.announce(payload["name"])
             self._in_flight[payload["id"]] = (payload["name"], time.monotonic())
         elif payload["id"] in self._in_flight:
+            if not payload.get("error") and not payload.get("interrupts"):
+                # Before the next node starts: what this one came to may not be what it would have come to.
+                self.checkpoint.refuse_lost_subgraphs(payload["id"])
             name, started = self._in_flight.pop(payload["id"])
             if not payload.get("error") and not payload.get("interrupts"):
                 self._unsaved.append((name, round(time.monotonic() - started, 6), None))
@@ -330,6 +359,13 @@ def _refuse_unknown_keys(given: Any, known: list[str] | None) -> None:
         )
 
 
+def _state_keys(graph: AnyGraph) -> list[str] | None:
+    """What an edit may name; None when the state is no set of keys."""
+    if not isinstance(graph, CompiledStateGraph) or ROOT in graph.channels:
+        return None
+    return [name for name in graph.channels if not name.startswith((*TRIGGERS, "__"))]
+
+
 def must_be_awaited(graph: AnyGraph) -> bool:
     """Whether anything in it can only be awaited: a node, a choice between nodes, a tool, a part of a subgraph."""
     paths = []
@@ -353,15 +389,9 @@ def _is_async_only(runnable: Any) -> bool:
 def _refuse_lost_nodes(compiled: AnyGraph, checkpoint: ItemCheckpoint) -> None:
     """What waits in a checkpoint for a node that is gone LangGraph drops in silence: the item would look done."""
     for where, graph, saved in _saved_graphs(compiled, checkpoint):
-        waiting = saved.checkpoint["channel_values"]
-        lost = [c.rpartition(":")[2] for c in waiting if c.startswith(_TRIGGERS) and c not in graph.channels]
-        lost += [send.node for send in waiting.get(_SENDS) or () if send.node not in graph.nodes]
-        if lost:
-            raise GraphChanged(
-                "the graph has changed since this item's checkpoint was made: the way to node "
-                f"{where + lost[0]!r}, where the item would resume, is gone. Run with --fresh to start over, "
-                "or restore it."
-            )
+        for node, channel in waiting_nodes(saved.checkpoint["channel_values"]):
+            if channel not in graph.channels or (channel == SENDS and node not in graph.nodes):
+                raise GraphChanged.without(where + node)
 
 
 def _saved_graphs(compiled: AnyGraph, checkpoint: ItemCheckpoint) -> Iterator[tuple[str, AnyGraph, Any]]:

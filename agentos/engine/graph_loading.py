@@ -152,8 +152,8 @@ def wanted_arguments(factory: Callable[..., Any], spec: str) -> list[tuple[str, 
             wanted.append((parameter.name, kind))
         elif parameter.default is parameter.empty and parameter.kind not in _GATHERING:
             raise UsageError(
-                f"--graph {spec!r}: the function wants {parameter.name!r}, which nobody gives it. A factory takes "
-                "nothing, `config` or `runtime`; give other parameters a default."
+                f"--graph {spec!r}: the function needs {parameter.name!r}, which AgentOS does not pass. A factory "
+                "takes nothing, `config` or `runtime`; give other parameters a default."
             )
     return wanted
 
@@ -169,10 +169,11 @@ def as_graph(value: Any, spec: str) -> AnyGraph:
         except Exception as error:
             raise UsageError(f"--graph {spec!r} does not compile: {error}") from error
     if not isinstance(value, Pregel):
-        what = f"is {type(value).__name__}" if value is not None else "is None: does the function return its graph?"
+        what = type(value).__name__ if value is not None else "None"
+        ask = " Does the function return its graph?" if value is None else ""
         raise UsageError(
-            f"--graph {spec!r} {what}, not a LangGraph graph. Expected a StateGraph, a compiled one, an @entrypoint, "
-            "or a function that returns one."
+            f"--graph {spec!r} is {what}, not a LangGraph graph.{ask} Expected a StateGraph, a compiled one, an "
+            "@entrypoint, or a function that returns one."
         )
     return value
 

@@ -5,7 +5,6 @@ Read without loading the graph, so that a dry run and a worker mean the same by 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -14,10 +13,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentos.engine.store_index import StoreIndex, read_index
 from agentos.errors import UsageError
+from agentos.text.suggestions import nearest
+
+if TYPE_CHECKING:
+    from agentos.engine.store_index import StoreIndex
 
 PROJECT_FILE = "langgraph.json"
 _PROJECT = re.compile(r"(?P<path>.+\.json)(?::(?P<name>[^:]+))?")
@@ -88,8 +90,11 @@ class GraphSpec:
     def import_roots(self, here: Path) -> list[Path]:
         """Folders to import from, as its author's own ways of running it have them."""
         roots = [] if self.file is None else [package_root(self.file)]
-        for folder in (here, *(self.project.local_dependencies if self.project else ())):
+        dependencies = self.project.local_dependencies if self.project else ()
+        for folder in (here, *dependencies):
             roots += [folder, folder / "src"] if (folder / "src").is_dir() else [folder]
+        packages = (folder / "__init__.py" for folder in dependencies)
+        roots += [package_root(package) for package in packages if package.is_file()]
         return list(dict.fromkeys(root.resolve() for root in roots))
 
 
@@ -113,7 +118,7 @@ def resolve_graph(text: str, here: Path) -> GraphSpec:
 
 def _from_module(text: str, module: str, attribute: str, here: Path) -> GraphSpec:
     if not all(module.split(".")):
-        raise UsageError(f"--graph {text!r}: {module!r} is no module. For a file, write PATH.py:ATTR.")
+        raise UsageError(f"--graph {text!r}: {module!r} is not a module. For a file, write PATH.py:ATTR.")
     place = Path(*module.split("."))
     for folder in (here, here / "src", *map(Path, filter(None, sys.path))):
         for file in (folder / place.with_suffix(".py"), folder / place / "__init__.py"):
@@ -128,8 +133,8 @@ def _from_project(text: str, path: Path, name: str) -> GraphSpec:
         raise UsageError(f"--graph {text!r}: say which graph: {_choices(text, project.graphs)}.")
     name = name or next(iter(project.graphs))
     if name not in project.graphs:
-        nearest = difflib.get_close_matches(name, project.graphs, n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        close = nearest(name, project.graphs, most=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UsageError(
             f"--graph {text!r}: {path.name} has no graph {name!r}.{hint} It has {', '.join(project.graphs)}."
         )
@@ -149,6 +154,8 @@ def read_project(path: Path) -> LanggraphProject:
         raise UsageError(f"{path}: {error.strerror}.") from None
     except ValueError as error:
         raise UsageError(f"{path}: not valid JSON ({error}).") from None
+    from agentos.engine.store_index import read_index  # noqa: PLC0415  Only for who has such a file.
+
     graphs = document.get("graphs") if isinstance(document, dict) else None
     if not isinstance(graphs, dict) or not graphs:
         raise UsageError(f'{path}: no graphs in it. Expected "graphs": {{"agent": "./src/agent.py:graph"}}.')

@@ -1,6 +1,6 @@
 """The Python that workers run under when it is not ours: a project's own, looked at and checked before the start.
 
-Nothing is installed or written there. See `backends/forkserver/guest.py` for how AgentOS gets into it.
+Nothing is installed or written there. See `backends/forkserver/project_interpreter.py` for how AgentOS gets into it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -121,6 +120,8 @@ def _look(text: str, path: Path) -> _Found:
             if inside
             else f"--python {text}: a folder without an interpreter in it. Give a path like .venv/bin/python."
         )
+    import subprocess  # noqa: PLC0415  Most runs take no other interpreter.
+
     names = repr([*NEEDED, *LENT])
     try:
         done = subprocess.run(

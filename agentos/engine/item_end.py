@@ -67,7 +67,7 @@ def surprise(error: Exception) -> GivenUp:
     if isinstance(error, AgentosError):
         return GivenUp(Cause.CRASHED, str(error))
     trace = "".join(traceback.format_exception(error))
-    return GivenUp(Cause.CRASHED, f"AgentOS stumbled over this item: {type(error).__name__}: {error}", trace)
+    return GivenUp(Cause.CRASHED, f"AgentOS failed on this item: {type(error).__name__}: {error}", trace)
 
 
 _ERROR_TYPES = {Cause.CRASHED: "Crashed", Cause.TIMED_OUT: "TimedOut", Cause.STALLED: "Stalled"}
@@ -114,7 +114,7 @@ def decide_end(
 
 def _done(word: ItemDone, outcome: Outcome) -> ItemEnd:
     if outcome.is_engines_own:
-        reason = f"the graph gave {outcome.name!r} as its outcome, a word of the engine's own; choose another"
+        reason = f"the graph gave {outcome.name!r} as its outcome, which is reserved for the engine; choose another"
         return ItemEnd(ending=Ending.NOT_DONE, outcome=FAILED, reason=reason)
     if outcome.is_failure:
         return ItemEnd(ending=Ending.NOT_DONE, outcome=outcome, reason=word.reason)

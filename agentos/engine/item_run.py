@@ -80,6 +80,8 @@ class ItemRun:
         self.has_opened = False
         """What it finds when it comes back is its own."""
         self.final_message: FinalMessage | None = None
+        self.other_machine = ""
+        """Where its worker ended, unless that is this machine."""
         self.usage = ItemUsage()
         self._backend = backend
         self._loop = loop
@@ -193,6 +195,7 @@ class ItemRun:
 
     def _ends(self, message: FinalMessage) -> None:
         self.final_message = message
+        self.other_machine = self._backend.node_of(self.item.id) if self._backend.is_elsewhere(self.item.id) else ""
         self.watch.close()
         if not isinstance(message, ItemStopped):
             self._nodes_finished(message.finished)

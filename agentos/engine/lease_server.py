@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from agentos.engine.call_news import CallNews
+from agentos.engine.call_events import CallEvents
 from agentos.engine.loop import READ, Loop, Timer
 from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
@@ -37,6 +37,10 @@ _STOPS = {ExitCode.BUDGET_REACHED: "budget reached", ExitCode.QUOTA_GONE: "quota
 _MOST_TOKENS_OR_DOLLARS = 10**12
 
 
+LOADING: Final = "(loading the graph)"
+"""Whose calls are that a graph's module makes when it is imported. No item has such an id."""
+
+
 class RunControl(Protocol):
     """What the lease server may ask of the run."""
 
@@ -56,6 +60,7 @@ class ItemGateway(Protocol):
     def serve(self, take: Callable[[str, LeaseRequest], None]) -> None: ...
     def admit(self, item_id: str) -> Mapping[str, str]: ...
     def worker_opened(self, item_id: str, pid: int) -> None: ...
+    def worker_reached(self, item_id: str, port: int) -> None: ...
     def dismiss(self, item_id: str) -> None: ...
     def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
         """What the item's worker is sent of it: no key."""
@@ -118,7 +123,7 @@ class LeaseServer:
         self._counted_at_reload: int | None = None
         """The keys' edition when usable slots were last counted."""
         self._had_waiting = False
-        self._news = CallNews(loop, emit, control.node_of, broker.wait_causes)
+        self._news = CallEvents(loop, emit, control.node_of, broker.wait_causes)
         descriptor = broker.fileno()
         if descriptor is not None:
             loop.watch(descriptor, READ, self._hear_of_keys)
@@ -137,12 +142,19 @@ class LeaseServer:
     def worker_opened(self, item_id: str, pid: int) -> None:
         self._gateway.worker_opened(item_id, pid)
 
+    def worker_reached(self, item_id: str, port: int) -> None:
+        self._gateway.worker_reached(item_id, port)
+
     def take(self, item_id: str, message: LeaseRequest) -> None:
         """A worker's message about a key. Raises ValueError for numbers that no call has."""
         _refuse_nonsense(message)
         is_ours = not isinstance(message, LeaseReturn) or self._broker.holds(item_id, message.fence)
         self._broker.take(item_id, message)
         match message:
+            case LeaseReturn() if is_ours and item_id == LOADING:
+                self._count_usage(item_id, message)
+            case _ if item_id == LOADING:
+                pass  # The run has not begun: what is told of calls belongs to an item.
             case LeaseAsk(ticket=ticket):
                 self._news.asked(item_id, ticket)
             case LeaseCancel(ticket=ticket):
@@ -181,7 +193,7 @@ class LeaseServer:
     @property
     def waiting(self) -> set[str]:
         """Items that wait for a key."""
-        return self._broker.waiting_owners
+        return self._broker.waiting_owners - {LOADING}
 
     def change_budget(self, cap_usd: float) -> bool:
         """False when the run has none."""
@@ -228,11 +240,13 @@ class LeaseServer:
             self._had_waiting = bool(waiting)
             self._control.waiting_changed(waiting)
             if not self._is_stopping:
-                self._news.waiting(waiting)
+                self._news.waiting(self.waiting)
             self._plan_wake()
 
     def _tell_of_answer(self, owner: str, answer: LeaseAnswer) -> None:
         match answer:
+            case _ if owner == LOADING:
+                pass
             case LeaseGranted(ticket=ticket, lease=lease):
                 self._news.granted(owner, ticket, lease)
             case LeaseRefused(ticket=ticket):

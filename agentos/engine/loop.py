@@ -16,6 +16,7 @@ from typing import Any
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
+_FEW_TIMERS = 100
 
 
 @dataclass(order=True, slots=True)
@@ -38,6 +39,7 @@ class Loop:
             selectors.PollSelector() if hasattr(selectors, "PollSelector") else selectors.DefaultSelector()
         )
         self._timers: list[Timer] = []
+        self._sweep_at = _FEW_TIMERS
         self._numbers = itertools.count()
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_read, self._wake_write = os.pipe()
@@ -63,7 +65,15 @@ class Loop:
     def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
         timer = Timer(self.now() + seconds, next(self._numbers), callback)
         heapq.heappush(self._timers, timer)
+        if len(self._timers) >= self._sweep_at:
+            self._sweep()
         return timer
+
+    def _sweep(self) -> None:
+        """Forget cancelled timers: most are an item's time limit, and would be kept until that is over."""
+        self._timers = [timer for timer in self._timers if timer.callback is not None]
+        heapq.heapify(self._timers)
+        self._sweep_at = max(_FEW_TIMERS, 2 * len(self._timers))
 
     def watch(self, descriptor: int, events: int, callback: Callable[[int], None]) -> None:
         """Call `callback(events)` whenever the descriptor is ready. Replaces an earlier watch."""

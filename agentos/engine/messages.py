@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from agentos.engine.checkpoints.access import StoreAccess
 from agentos.keys.leases import LeaseAnswer, LeaseRequest
-from agentos.keys.redaction import Marks
+from agentos.keys.secret_index import Marks
 from agentos.wire import Codec
 
 
@@ -58,6 +58,7 @@ class ItemOpened:
 
     resumed_after: str | None
     pid: int
+    """0 where it would be a number of another machine."""
     """For people and records: nobody acts on it."""
     notice: str = ""
 
@@ -139,10 +140,18 @@ UpMessage = (
     | LeaseRequest
 )
 Message = DownMessage | UpMessage
+ORDERED = (NodeReady, ItemDone, ItemFailed, ItemStopped)
+"""Messages that people see among the lines of output, each at its place."""
 
 _codec: Codec[Message] = Codec(*get_args(Message))
 _down: Codec[DownMessage] = Codec(*get_args(DownMessage))
 _up: Codec[UpMessage] = Codec(*get_args(UpMessage))
+
+
+def prepare() -> None:
+    """Before workers are forked: what each of them would else work out by itself."""
+    _codec.prepare()
+    _down.prepare()
 
 
 def encode(message: Message) -> bytes:

@@ -10,6 +10,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +19,7 @@ from agentos.wire import one_line_of_json
 
 _MOST_LEVELS = 60
 _MOST_REPR_CHARACTERS = 1_000
+_WHOLE: tuple[dict[str, bool], ...] = ({"polymorphic_serialization": True}, {"serialize_as_any": True})
 KIND = "$type"
 """The key that marks a value which JSON has no word for."""
 
@@ -74,10 +76,20 @@ def _composed(value: Any, levels: int) -> Any:
 def _model(value: Any, levels: int) -> Any:
     """Messages, documents and other models: as their own JSON, but for fields that have none."""
     try:
-        return to_plain(value.model_dump(mode="json"), levels)
+        return to_plain(_dumped(value), levels)
     except Exception:
         names = {**type(value).model_fields, **(getattr(value, "model_extra", None) or {})}
         return {name: to_plain(getattr(value, name, None), levels) for name in names}
+
+
+def _dumped(value: Any) -> Any:
+    """With all fields of what is inside, too: by itself Pydantic gives of an AIMessage in a `list[BaseMessage]` only
+    what all messages have.
+    """
+    for options in _WHOLE:
+        with suppress(TypeError):  # Pydantic before 2.13, and before 2.7.
+            return value.model_dump(mode="json", **options)
+    return value.model_dump(mode="json")
 
 
 def _mapping(value: Mapping[Any, Any], levels: int) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentos.engine.graph_config import graph_config
 from agentos.errors import InvalidIdentifier, UsageError
 from agentos.text import globs
 from agentos.text.identifiers import sanitize_identifier
@@ -68,9 +69,13 @@ def input_hash(item_input: Any) -> str:
 
 
 def item_hash(item: Item) -> str:
-    """The same for the same work: its input, and the context and configuration that its nodes see."""
-    seen = [item.options.get("context"), item.options.get("config", {}).get("configurable")]
-    return input_hash([item.input, *seen]) if any(seen) else input_hash(item.input)
+    return work_hash(item.input, item.options)
+
+
+def work_hash(item_input: Any, options: Mapping[str, Any]) -> str:
+    """The same for the same work: its input and, after a plus, the context and configuration that its nodes see."""
+    seen = [options.get("context"), options.get("config", {}).get("configurable")]
+    return f"{input_hash(item_input)}+{input_hash(seen)}" if any(seen) else input_hash(item_input)
 
 
 def parse_items(lines: Iterable[str], source: str) -> list[Item]:
@@ -102,7 +107,7 @@ def parse_items(lines: Iterable[str], source: str) -> list[Item]:
 
 def _parse_item(line: str, where: str) -> Item:
     try:
-        data = json.loads(line, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+        data = strict_json(line)
     except (ValueError, RecursionError) as error:
         # A ValueError that is no JSONDecodeError: a number with more digits than Python converts.
         raise UsageError(f"{where}: not valid JSON ({error}). Each line is one object with an id.") from None
@@ -114,7 +119,7 @@ def _parse_item(line: str, where: str) -> Item:
         raise UsageError(f"{where}: unknown key {unknown[0]!r}. {known}.")
     if "id" not in data:
         raise UsageError(f'{where}: no id. Each line is an object like {{"id": "a1", "input": {{}}}}.')
-    if _is_deeper_than(_MOST_LEVELS, data):
+    if is_too_deep(data):
         raise UsageError(
             f"{where}: nested more than {_MOST_LEVELS} levels deep. Flatten the input, or give a file's path."
         )
@@ -143,7 +148,14 @@ def _environment(values: dict[str, Any], where: str) -> dict[str, str]:
 
 def _options(data: dict[str, Any], where: str) -> dict[str, Any]:
     given = {name: _expect(data[name], dict, name, where) for name in ("config", "context") if name in data}
+    if "config" in given:
+        given["config"] = graph_config(given["config"], f"{where}: config")
     return {name: value for name, value in given.items() if value}
+
+
+def strict_json(text: str) -> Any:
+    """Raises ValueError for what Python alone takes for JSON."""
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 
 def _no_number(text: str) -> float:
@@ -166,9 +178,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _is_deeper_than(levels: int, value: object) -> bool:
+def is_too_deep(value: object) -> bool:
+    """Nested deeper than an input may be."""
     layer = [value]
-    for _ in range(levels + 1):
+    for _ in range(_MOST_LEVELS + 1):
         containers = [v.values() if isinstance(v, dict) else v for v in layer if isinstance(v, dict | list)]
         layer = [child for container in containers for child in container]
         if not containers:

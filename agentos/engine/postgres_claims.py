@@ -24,6 +24,7 @@ from agentos.engine.claims import FileClaims
 LEASE_SECONDS = 30.0
 """How long a claim outlives a machine that is gone."""
 _BEATS_PER_LEASE = 6
+_LAST_BEAT_SECONDS = 0.5
 _LEASE = "clock_timestamp() + make_interval(secs => %s)"
 
 
@@ -112,7 +113,8 @@ class PostgresClaims:
     def close(self) -> None:
         self._is_over.set()
         if self._beat is not None:
-            self._beat.join()
+            # One that waits for a server that says nothing ends with the process.
+            self._beat.join(_LAST_BEAT_SECONDS)
             with suppress(CheckpointUnwritable):
                 self._session.change("DELETE FROM claims WHERE owner = %s", (self._owner,))
         for name in self._names:

@@ -43,8 +43,9 @@ class Results:
         redactor: Redactor,
         *,
         fault: Callable[[str], None],
+        retire: Callable[[str, str], bool],
     ) -> None:
-        """`fault` is told when the run cannot go on as it is."""
+        """`fault` is told when the run cannot go on as it is; `retire` is that of the backend."""
         self._settings = settings
         self._items = tuple(item.id for item in items)
         self._titles = tuple(redactor.redact_text(item.title) for item in items)
@@ -52,6 +53,7 @@ class Results:
         self._emit = emit
         self._redactor = redactor
         self._fault = fault
+        self._retire = retire
         self._tally = Tally(self._items)
 
     def begin(self, held: Mapping[str, str], done: Mapping[str, Done], announcements: Sequence[Event]) -> None:
@@ -115,16 +117,17 @@ class Results:
         self._tally.reopened(item_id)
         return True
 
-    def worker_gone(self, run: ItemRun, exit_code: int | None) -> Ending:
+    def worker_gone(self, run: ItemRun, exit_code: int | None, *, may_retry: bool = False) -> Ending:
         """Decide how the attempt ended, and carry it out."""
+        is_lost_with_its_machine = self._is_lost_with_its_machine(run)
         end = decide_end(
-            self._final_message(run),
-            exit_code,
+            None if is_lost_with_its_machine else self._final_message(run),
+            None if is_lost_with_its_machine else exit_code,
             given_up=run.given_up,
             held=run.held,
             skipped_because=run.skipped_because,
             is_stopping=run.is_stopping,
-            may_retry=run.attempt <= self._settings.retries,
+            may_retry=may_retry,
         )
         seconds = round(run.watch.seconds, 6)
         if end.has_succeeded:
@@ -171,12 +174,19 @@ class Results:
             self._store.forget_done(self._items, self._settings.run_id, batch=self._settings.batch)
         return exit_code
 
+    def _is_lost_with_its_machine(self, run: ItemRun) -> bool:
+        """Its checkpoint can be written from here and not from there: it resumes on another one."""
+        message = run.final_message
+        if not (run.other_machine and isinstance(message, ItemFailed) and message.is_run_fault):
+            return False
+        return self._store.can_keep(run.item.id) and self._retire(run.other_machine, message.message)
+
     def _final_message(self, run: ItemRun) -> FinalMessage | None:
         """A checkpoint that one worker cannot write where others can is that item's fault, not the run's."""
         message = run.final_message
-        if isinstance(message, ItemFailed) and message.is_run_fault and self._store.can_keep(run.item.id):
-            return replace(message, is_run_fault=False)
-        return message
+        if run.other_machine or not (isinstance(message, ItemFailed) and message.is_run_fault):
+            return message
+        return replace(message, is_run_fault=False) if self._store.can_keep(run.item.id) else message
 
     def _end(self, run: ItemRun, end: ItemEnd, outcome: Outcome, seconds: float) -> None:
         """What is on disk comes first: after a kill in between the next run does not report the same end again."""

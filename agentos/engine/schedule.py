@@ -128,6 +128,11 @@ class Schedule:
         return tuple(sorted(self._open, key=self._place.__getitem__))
 
     @property
+    def withdrawn(self) -> frozenset[str]:
+        """Items that are left for the next run, or will be when their workers have stopped."""
+        return frozenset(self._withdrawn & self._open.keys())
+
+    @property
     def limit(self) -> int:
         return self._limit
 
@@ -183,8 +188,12 @@ class Schedule:
                 del self._open[item_id]
                 actions += self._skip_dependents(item_id)
             case Ending.LOST | Ending.INTERRUPTED:
-                pass
+                self._attempts[item_id] -= 1  # It was stopped, and did not fail: the next one is no further attempt.
         return actions + self._advance()
+
+    def has_retries(self, item_id: str) -> bool:
+        """Whether it would be tried again if it crashed now; a person who retries it gives it all attempts again."""
+        return self._attempts[item_id] - self._forgiven[item_id] <= self._retries
 
     def limit_changed(self, limit: int) -> list[Action]:
         """More or fewer may run at once. Running items are never stopped for it."""
@@ -226,7 +235,7 @@ class Schedule:
             return False
         if item_id in self._withdrawn:
             return False
-        return ending is Ending.LOST or self._attempts[item_id] - self._forgiven[item_id] <= self._retries
+        return ending is Ending.LOST or self.has_retries(item_id)
 
     def _release_dependents(self, item_id: str) -> None:
         for dependent in self._dependents[item_id]:

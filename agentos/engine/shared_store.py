@@ -13,6 +13,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 
 from agentos.engine.store_index import UsableIndex
+from agentos.engine.vector_connection import VectorConnection
 from agentos.errors import UsageError
 from agentos.files import lock_of, locked
 
@@ -48,7 +49,11 @@ class SharedStore(BaseStore):
 
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             connection = sqlite3.connect(
-                self._path, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS
+                self._path,
+                check_same_thread=False,
+                isolation_level=None,
+                timeout=_BUSY_SECONDS,
+                factory=VectorConnection,
             )
             connection.execute("PRAGMA journal_mode=WAL")
             _keep_to_index(connection, self._path, self._index.identity if self._index else "")

@@ -43,6 +43,7 @@ class Standby:
         store: ItemStore,
         emit: Listener,
         *,
+        when_store_answers: Callable[[Callable[[], None]], None],
         next_up: Callable[[int], Iterable[str]],
         make_worker: Callable[[str], None],
         may_prepare: Callable[[], bool],
@@ -56,6 +57,7 @@ class Standby:
         self._loop = loop
         self._store = store
         self._emit = emit
+        self._when_store_answers = when_store_answers
         self._next_up = next_up
         self._make_worker = make_worker
         self._may_prepare = may_prepare
@@ -77,6 +79,10 @@ class Standby:
 
     def prepare(self) -> None:
         """Make the next item ready. One after the other: those that run, end and start need the processors more."""
+        if self._may_prepare() and len(self._workers) < self._most:
+            self._when_store_answers(self._prepare)
+
+    def _prepare(self) -> None:
         if not self._may_prepare() or len(self._workers) >= self._most:
             return
         if not all(worker.is_waiting for worker in self._workers.values()):

@@ -12,16 +12,17 @@ from agentos.engine.results import Results
 from agentos.engine.run_settings import RunSettings
 from agentos.engine.schedule import Action, Schedule
 from agentos.events import ControlTaken, Listener
+from agentos.outcomes import Outcome
 
 ACTS: Final = {
-    "status": "how far the run is",
-    "pause": "start no new node; what is under way finishes",
+    "status": "show the run's progress",
+    "pause": "start no new node; nodes under way finish",
     "resume": "continue after a pause",
     "parallel": "run N items at once",
-    "budget": "spend up to USD dollars",
+    "budget": "let the run spend up to USD dollars",
     "stop": "stop the run, or one ITEM of it, which keeps its checkpoint",
     "retry": "queue a failed ITEM again",
-    "skip": "do not run ITEM, nor what depends on it",
+    "skip": "do not run ITEM or anything that depends on it",
 }
 ITEM_ACTS: Final = frozenset({"retry", "skip"})
 """Acts that mean nothing without an item; `stop` may have one."""
@@ -97,7 +98,7 @@ class Steering:
                 self._change_budget(act)
             case "stop" if not act.item_id:
                 self._tell(act)
-                self._run.request_stop(f"asked by {act.by}")
+                self._run.request_stop(f"requested by {act.by}")
             case "stop":
                 self._stop_item(act)
             case "skip":
@@ -129,7 +130,7 @@ class Steering:
         if wanted is None or not wanted.is_integer() or not 1 <= wanted <= self._most_parallel:
             raise ActRefused(f"parallel is a whole number from 1 to {self._most_parallel} in this run")
         self._tell(act)
-        self._run.want_parallel(int(wanted), f"asked by {act.by}")
+        self._run.want_parallel(int(wanted), f"requested by {act.by}")
 
     def _change_budget(self, act: Act) -> None:
         if act.value is None or not 0 < act.value < float("inf"):
@@ -140,6 +141,8 @@ class Steering:
 
     def _stop_item(self, act: Act) -> None:
         item_id = self._open_item(act)
+        if item_id in self._run.schedule.withdrawn:
+            raise ActRefused(f"{item_id} is {'stopping' if item_id in self._run.running else 'stopped'} already")
         self._tell(act, item_id)
         actions = self._run.schedule.withdraw(item_id)
         if item_id in self._run.running:
@@ -160,9 +163,18 @@ class Steering:
 
     def _retry(self, act: Act) -> None:
         item_id = self._known_item(act)
-        outcome = self._run.results.outcome_of(item_id)
-        if outcome is None or item_id in self._run.running:
+        if item_id in self._run.running:
             raise ActRefused(f"{item_id} has not ended yet")
+        outcome = self._run.results.outcome_of(item_id)
+        if outcome is not None:
+            self._reopen(item_id, outcome)
+        elif item_id not in self._run.schedule.withdrawn:
+            raise ActRefused(f"{item_id} has not ended yet")
+        self._tell(act, item_id)
+        self._run.perform(self._run.schedule.reopen(item_id))
+
+    def _reopen(self, item_id: str, outcome: Outcome) -> None:
+        """An item that ended is the run's again, and with it those that were skipped for it. Raises ActRefused."""
         if not outcome.is_unfinished or outcome.needs_person:
             raise ActRefused(f"{item_id} {outcome.as_clause()}: there is nothing to retry")
         waits = self._run.schedule.unmet(item_id)
@@ -170,9 +182,7 @@ class Steering:
             raise ActRefused(f"{item_id} depends on {waits[0]}, which is not done; retry that one")
         for reopened in [item_id, *self._run.schedule.skipped_for(item_id)]:
             if not self._run.results.reopened(reopened):
-                raise ActRefused(f"another run has {reopened} by now")
-        self._tell(act, item_id)
-        self._run.perform(self._run.schedule.reopen(item_id))
+                raise ActRefused(f"another run now has {reopened}")
 
     def _open_item(self, act: Act) -> str:
         item_id = self._known_item(act)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,38 +48,21 @@ def read_index(document: Mapping[str, Any], file: Path) -> StoreIndex | None:
         return None
     embed, dims = (index.get("embed"), index.get("dims")) if isinstance(index, dict) else (None, None)
     if not isinstance(embed, str) or ":" not in embed:
-        raise UsageError(f'{file}: store.index.embed has to be "./PATH.py:FUNCTION" or "PROVIDER:MODEL".')
+        raise UsageError(f'{file}: store.index.embed must be "./PATH.py:FUNCTION" or "PROVIDER:MODEL".')
     if not isinstance(dims, int) or isinstance(dims, bool) or dims < 1:
-        raise UsageError(f"{file}: store.index.dims has to be how many numbers {embed!r} gives for a text.")
+        raise UsageError(f"{file}: store.index.dims must be how many numbers {embed!r} gives for a text.")
     fields = index.get("fields") or ["$"]
     if not isinstance(fields, list) or not all(isinstance(each, str) for each in fields):
-        raise UsageError(f'{file}: store.index.fields has to be a list of paths like ["$"] or ["text"].')
+        raise UsageError(f'{file}: store.index.fields must be a list of paths like ["$"] or ["text"].')
     return StoreIndex(file, embed, dims, tuple(fields))
 
 
 def usable(index: StoreIndex, embed: Any) -> UsableIndex:
     """`embed` is the function or embeddings object, or the name of a LangChain model. Raises UsageError."""
-    _require_extensions(index)
     fields = list(index.fields)
     # LangGraph's SQLite store reads them under a name of its own.
     config = {"dims": index.dims, "embed": _checked(index, embed), "fields": fields, "text_fields": fields}
     return UsableIndex(index.identity, config)
-
-
-def _require_extensions(index: StoreIndex) -> None:
-    try:
-        import sqlite_vec  # type: ignore[import-untyped]  # noqa: PLC0415  Few stores have an index.
-
-        with closing(sqlite3.connect(":memory:")) as connection:
-            connection.enable_load_extension(True)
-            sqlite_vec.load(connection)
-    except (AttributeError, ImportError, sqlite3.Error) as error:
-        is_built_without = isinstance(error, AttributeError)
-        reason = "this Python's sqlite3 cannot load extensions" if is_built_without else f"sqlite-vec: {error}"
-        raise UsageError(
-            f"{index.file}: store.index cannot work here, {reason}. Use a Python that can (--python PATH), "
-            "compile the graph with a store of its own, or remove store.index to find entries by name only."
-        ) from None
 
 
 def _checked(index: StoreIndex, embed: Any) -> Any:

@@ -60,6 +60,20 @@ class NestedNodes(BaseCallbackHandler):
             self._ended(task)
 
 
+class SubgraphSteps(BaseCallbackHandler):
+    """Tells of each graph below the top, by LangGraph's name for it, that a node of it is about to run."""
+
+    run_inline = True
+
+    def __init__(self, goes_on: Callable[[str], None]) -> None:
+        self._goes_on = goes_on
+
+    def on_chain_start(self, *_args: Any, **context: Any) -> None:
+        task = _nested_task(context.get("tags") or (), context.get("metadata") or {})
+        if task is not None:
+            self._goes_on(task.step[0])
+
+
 def _nested_task(tags: Any, metadata: dict[str, Any]) -> NestedTask | None:
     """None for nodes at the top, for parts of nodes, and for LangGraph's own first one."""
     way = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")

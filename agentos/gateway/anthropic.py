@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentos.gateway.dialect import Dialect, Endpoint, Headers, Tokens, bearer, mapping, whole, without
+from agentos.gateway.dialect import Dialect, Endpoint, Headers, Tokens, bearer, mapping, named_model, whole, without
 
 _ERROR_TYPES = {
     400: "invalid_request_error",
@@ -21,9 +21,9 @@ _ERROR_TYPES = {
 def find(method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Endpoint | None:
     match method, path:
         case "POST", "/v1/messages":
-            return Endpoint(model=str(body.get("model", "")), writes=True, is_answer=True)
+            return Endpoint(model=named_model(body), writes=True, is_answer=True)
         case "POST", "/v1/messages/count_tokens":
-            return Endpoint(model=str(body.get("model", "")), counted_as="count_tokens")
+            return Endpoint(model=named_model(body), counted_as="count_tokens")
         case "GET", _ if "anthropic-version" in headers and (path + "/").startswith("/v1/models/"):
             return Endpoint(counted_as="models")
     return None

@@ -23,6 +23,7 @@ class Clients:
     def __init__(self, find_owner: FindOwner = lambda _port: None) -> None:
         self._owners: dict[str, str] = {}
         self._shared_token = ""
+        self._takes_own_keys = False
         self._find_owner = find_owner
         self._on_gone: Callable[[str], None] = lambda _owner: None
 
@@ -30,9 +31,13 @@ class Clients:
         """Told the name of a client whose token is no longer valid: its calls are to end."""
         self._on_gone = callback
 
-    def share(self, token: str) -> None:
-        """This token is good for every process whose owner `find_owner` knows."""
+    def share(self, token: str, *, takes_own_keys: bool = False) -> None:
+        """This token is good for every process whose owner `find_owner` knows.
+
+        With `takes_own_keys`, so is what is no token at all: a program may have put its own key over ours.
+        """
         self._shared_token = token
+        self._takes_own_keys = takes_own_keys
 
     def admit(self, token: str, owner: str) -> None:
         self._owners[token] = owner
@@ -45,6 +50,8 @@ class Clients:
     def owner(self, token: str, peer_port: int) -> str | None:
         """Whose call it is. Tokens are compared in the same time whatever is given: guessing learns nothing."""
         if self._shared_token and _is_same(token, self._shared_token):
+            return self._find_owner(peer_port)
+        if self._takes_own_keys and token and not token.startswith(PREFIX):
             return self._find_owner(peer_port)
         matches = [owner for known, owner in self._owners.items() if _is_same(token, known)]
         return matches[0] if matches else None

@@ -6,6 +6,7 @@ h11 reads and writes the protocol; nothing here looks into bytes of HTTP by itse
 from __future__ import annotations
 
 import asyncio
+import http.client
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -29,7 +30,7 @@ CHUNK_BYTES = 64 * 1024
 NO_RETRY = ("x-should-retry", "false")
 """What the providers' own SDKs heed: whatever could be tried again has been."""
 
-Serve = Callable[[Received, "Answer"], Awaitable[None]]
+Serve = Callable[[Received, "ClientReply"], Awaitable[None]]
 Knows = Callable[[Received, int], Awaitable[bool]]
 """Whether somebody of ours sends this, of which only the head is there, from this port."""
 
@@ -42,12 +43,13 @@ class _Refused(Exception):
         self.status = status
 
 
-class Answer:
+class ClientReply:
     """The client's side of one request."""
 
-    def __init__(self, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, http: h11.Connection, writer: asyncio.StreamWriter, method: str = "") -> None:
         self._http = http
         self._writer = writer
+        self._is_head = method == "HEAD"
         peer = writer.get_extra_info("peername")
         self.peer_port = peer[1] if isinstance(peer, tuple) else 0
         self.has_begun = False
@@ -55,7 +57,7 @@ class Answer:
     async def start(self, status: int, headers: Headers) -> None:
         self.has_begun = True
         raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
-        await self._send(h11.Response(status_code=status, headers=raw))
+        await self._send(h11.Response(status_code=status, headers=raw, reason=_reason(status)))
 
     async def write(self, data: bytes) -> None:
         await self._send(h11.Data(data=data))
@@ -63,16 +65,18 @@ class Answer:
     async def finish(self) -> None:
         await self._send(h11.EndOfMessage())
 
-    def abort(self) -> None:
-        """End the connection: what was begun does not come to its end."""
-        self._writer.transport.abort()
+    def cut_off(self) -> None:
+        """End the connection after what was written: the client sees that the answer has not come to its end."""
+        self._writer.close()
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """In one piece: two small ones would wait for each other."""
         self.has_begun = True
         raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
         raw.append((b"content-length", str(len(body)).encode()))
-        events = (h11.Response(status_code=status, headers=raw), h11.Data(data=body), h11.EndOfMessage())
+        sent = b"" if self._is_head else body
+        response = h11.Response(status_code=status, headers=raw, reason=_reason(status))
+        events = (response, h11.Data(data=sent), h11.EndOfMessage())
         self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
         await self._writer.drain()
 
@@ -105,7 +109,7 @@ class Connection:
             try:
                 received = await self._next_request()
             except h11.RemoteProtocolError as error:
-                return await self._refuse(error.error_status_hint, "The request is not HTTP as it should be.")
+                return await self._refuse(error.error_status_hint, "The request is not valid HTTP.")
             except _Refused as error:
                 return await self._refuse(error.status, str(error))
             if received is None or not await self._answer(received):
@@ -124,7 +128,7 @@ class Connection:
                 case h11.NEED_DATA:
                     await self._read(IDLE_SECONDS if head is None else PIECE_SECONDS)
                 case h11.Request() as head:
-                    pass
+                    _refuse_two_lengths(head)
                 case h11.Data(data=data):
                     body += data
                     if len(body) > most_bytes:
@@ -137,7 +141,7 @@ class Connection:
                     return None
 
     async def _most_bytes(self, head: h11.Request | None) -> int:
-        port = Answer(self._http, self._writer).peer_port
+        port = ClientReply(self._http, self._writer).peer_port
         is_known = head is not None and await self._knows(_received(head, b""), port)
         return MOST_BODY_BYTES if is_known else MOST_OF_STRANGERS_BYTES
 
@@ -149,7 +153,9 @@ class Connection:
 
     async def _answer(self, received: Received) -> bool:
         """Whether the client is there for more."""
-        answering = asyncio.ensure_future(self._serve(received, Answer(self._http, self._writer)))
+        answering = asyncio.ensure_future(
+            self._serve(received, ClientReply(self._http, self._writer, received.method))
+        )
         leaving = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
         try:
             await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -166,7 +172,19 @@ class Connection:
 
     async def _refuse(self, status: int, message: str) -> None:
         with suppress(h11.LocalProtocolError):
-            await Answer(self._http, self._writer).error(openai.DIALECT, status, message)
+            await ClientReply(self._http, self._writer).error(openai.DIALECT, status, message)
+
+
+def _reason(status: int) -> bytes:
+    """Some clients show it."""
+    return http.client.responses.get(status, "").encode()
+
+
+def _refuse_two_lengths(head: h11.Request) -> None:
+    """Where it ends is told in two ways: one of them hides a request in its body."""
+    names = {name for name, _ in head.headers}
+    if {b"content-length", b"transfer-encoding"} <= names:
+        raise _Refused(400, "The request states its length twice.")
 
 
 def _read_by(reading: asyncio.Future[bytes]) -> bytes:

@@ -39,6 +39,8 @@ class Endpoint:
     is_answer: bool = False
     """What it writes is an answer of the usual form: it can be checked for being a whole one."""
     model_in_path: bool = False
+    streams_list: bool = False
+    """Its answer is streamed, as one list in JSON if not as events."""
     ends_stream: Callable[[object], bool] | None = None
     """Where its streams end otherwise than the provider's answers do."""
 
@@ -67,6 +69,12 @@ class Dialect:
     """The answer's words in an event of a stream: counted where the stream does not."""
     error: Callable[[int, str], dict[str, Any]]
     """(status, message) to an error as this protocol has them."""
+
+
+def named_model(body: Mapping[str, Any]) -> str:
+    """Empty if it names none."""
+    model = body.get("model")
+    return model if isinstance(model, str) else ""
 
 
 def whole(value: object) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agentos.gateway.routing import DIALECTS
 from agentos.providers.registry import providers
 
 BASE_URL_VARIABLES = {
@@ -53,5 +52,11 @@ def upstream_urls(
     for provider, urls in BASE_URL_VARIABLES.items():
         if provider in served and provider not in found:
             own = next((environ[name] for name in urls if environ.get(name)), "")
-            found[provider] = own or DIALECTS[provider].base_url
+            found[provider] = own or _own_url(provider)
     return found
+
+
+def _own_url(provider: str) -> str:
+    from agentos.gateway.routing import DIALECTS  # noqa: PLC0415  The protocols: only where there are keys.
+
+    return str(DIALECTS[provider].base_url)

@@ -29,7 +29,13 @@ def find(method: str, path: str, headers: Mapping[str, str], body: Mapping[str, 
     if method == "POST" and call is not None:
         verb = call["verb"]
         if verb in _ANSWERS:
-            return Endpoint(model=call["model"], writes=True, is_answer=True, model_in_path=True)
+            return Endpoint(
+                model=call["model"],
+                writes=True,
+                is_answer=True,
+                model_in_path=True,
+                streams_list=verb == "streamGenerateContent",
+            )
         if verb in _COUNTED_APART:
             return Endpoint(model=call["model"], counted_as=verb, model_in_path=True)
         if verb in _EMBEDDINGS:

@@ -17,6 +17,8 @@ class Begin:
     """Down, first. The token is in every worker from the start: it is good for processes of running items."""
 
     shared_token: str = field(repr=False)
+    takes_own_keys: bool = False
+    """A worker may come with a key of its own in the place of a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,14 @@ class WorkerKnown:
 
     owner: str
     pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortKnown:
+    """Down: a connection from this port, about to come, carries calls of the item from another machine."""
+
+    owner: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +92,7 @@ class KeyWithheld:
     number: int
 
 
-ToGateway = Begin | Admit | Dismiss | WorkerKnown | Answered | KeyGiven | KeyWithheld
+ToGateway = Begin | Admit | Dismiss | WorkerKnown | PortKnown | Answered | KeyGiven | KeyWithheld
 FromGateway = Asked | KeyWanted
 
 to_gateway: Codec[ToGateway] = Codec(*get_args(ToGateway))

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentos.gateway.dialect import Dialect, Endpoint, Headers, Tokens, bearer, mapping, mappings, whole, without
+from agentos.gateway.dialect import (
+    Dialect,
+    Endpoint,
+    Headers,
+    Tokens,
+    bearer,
+    mapping,
+    mappings,
+    named_model,
+    whole,
+    without,
+)
 
 RESPONSES = "/v1/responses"
 _RESPONSE_ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
@@ -20,7 +31,7 @@ _ERROR_TYPES = {
 
 
 def find(method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Endpoint | None:
-    model = str(body.get("model", ""))
+    model = named_model(body)
     match method, path:
         case "POST", "/v1/chat/completions":
             return Endpoint(model=model, writes=True, is_answer=True)

@@ -20,6 +20,7 @@ from agentos.gateway.messages import (
     KeyGiven,
     KeyWanted,
     KeyWithheld,
+    PortKnown,
     ToGateway,
     WorkerKnown,
     from_gateway,
@@ -37,7 +38,7 @@ from agentos.processes.sockets import process_behind
 _LONGEST_LINE = 16 * 1024 * 1024
 
 
-class RunGateway:
+class GatewayProcess:
     """What the coordinator says, carried out."""
 
     def __init__(self, listener: socket.socket, writer: asyncio.StreamWriter) -> None:
@@ -45,6 +46,7 @@ class RunGateway:
         self._port = listener.getsockname()[1]
         self._writer = writer
         self._workers: dict[int, str] = {}
+        self._ports: dict[int, str] = {}
         self._clients = Clients(self._owner_behind)
         self._leases = SentLeases(self._tell)
         self._upstream = Upstream()
@@ -54,15 +56,18 @@ class RunGateway:
 
     async def hear(self, message: ToGateway) -> None:
         match message:
-            case Begin(shared_token=shared_token):
-                self._clients.share(shared_token)
+            case Begin(shared_token=shared_token, takes_own_keys=takes_own_keys):
+                self._clients.share(shared_token, takes_own_keys=takes_own_keys)
                 await self._server.listen(self._listener)
             case Admit(token=token, owner=owner):
                 self._clients.admit(token, owner)
             case WorkerKnown(owner=owner, pid=pid):
                 self._workers[pid] = owner
+            case PortKnown(owner=owner, port=port):
+                self._ports[port] = owner
             case Dismiss(owner=owner):
                 self._workers = {pid: whose for pid, whose in self._workers.items() if whose != owner}
+                self._ports = {port: whose for port, whose in self._ports.items() if whose != owner}
                 self._clients.dismiss(owner)
             case Answered(owner=owner, answer=answer):
                 self._leases.deliver(owner, answer)
@@ -83,13 +88,14 @@ class RunGateway:
 
     def _owner_behind(self, peer_port: int) -> str | None:
         pid = process_behind(peer_port, self._port, self._workers)
-        return None if pid is None else self._workers.get(pid)
+        # Processes first: a port may have been one of another machine's calls before.
+        return self._ports.get(peer_port) if pid is None else self._workers.get(pid)
 
 
 async def serve(listener: socket.socket, control: socket.socket) -> None:
     """Until the coordinator is gone."""
     reader, writer = await asyncio.open_unix_connection(sock=control, limit=_LONGEST_LINE)
-    gateway = RunGateway(listener, writer)
+    gateway = GatewayProcess(listener, writer)
     while line := await reader.readline():
         await gateway.hear(to_gateway.decode(line))
     await gateway.close()

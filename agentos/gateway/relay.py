@@ -16,16 +16,19 @@ from dataclasses import dataclass, replace
 import httpx
 
 from agentos.errors import AgentosError, ExitCode, NoOtherKeyError
-from agentos.gateway.connection import NO_RETRY, Answer
-from agentos.gateway.dialect import Headers, encoded, sent_text
+from agentos.gateway.connection import NO_RETRY, ClientReply
+from agentos.gateway.dialect import Headers, encoded, sent_text, without
 from agentos.gateway.leases import Leases
-from agentos.gateway.replies import ReplyWatch, Unpacker
+from agentos.gateway.masking import masked_headers, plain_pieces
+from agentos.gateway.packing import PackingError, unpacked
+from agentos.gateway.replies import ReplyWatch, is_stream
 from agentos.gateway.routing import Call, Received
 from agentos.gateway.upstream import Upstream, lowered, passed_on
 from agentos.keys.leases import Ask, Lease
+from agentos.keys.redaction import StreamRedactor, redactor_of
 from agentos.llm import pricing
 from agentos.llm.attempts import USUAL_OUTPUT_TOKENS, retry_policy
-from agentos.llm.connection_errors import connection_problem
+from agentos.llm.connection_errors import connection_problem, may_have_arrived
 from agentos.llm.retries import Failures, GiveUp, TryAgain, after_failure
 from agentos.llm.types import Attempted
 from agentos.providers.classify import classify, limits_from_headers
@@ -44,6 +47,9 @@ from agentos.text.words import one_line
 MOST_REPLY_BYTES = 64 * 1024 * 1024
 """Of a reply that is read before it is passed on. Streams have no end that matters."""
 MOST_ERROR_BYTES = 1024 * 1024
+_MOST_OF_A_KEY = 16 * 1024
+MOST_HELD_BYTES = 64 * 1024
+"""Of a stream until its first event is whole: it may be an error, whose call can still be tried again."""
 STATUS_OF = {
     ExitCode.NO_USABLE_KEY: 401,
     ExitCode.BUDGET_REACHED: 402,
@@ -63,7 +69,7 @@ class WholeReply:
     headers: Headers
     body: bytes
 
-    async def give(self, answer: Answer, *more: tuple[str, str]) -> None:
+    async def give(self, answer: ClientReply, *more: tuple[str, str]) -> None:
         headers = [pair for pair in passed_on(self.headers) if pair[0] != NO_RETRY[0] or not more]
         await answer.whole(self.status, [*headers, *more], self.body)
 
@@ -95,7 +101,7 @@ class Relay:
         self._leases = leases
         self._upstream = upstream
 
-    async def serve(self, owner: str, received: Received, call: Call, answer: Answer) -> None:
+    async def serve(self, owner: str, received: Received, call: Call, answer: ClientReply) -> None:
         """Answer the client, whatever it takes. Cancelled when the client is gone: so is the call then."""
         failures, unserved = Failures(), own_reply(call, 404, "No key serves this.")
         ask = self._ask(call)
@@ -119,7 +125,7 @@ class Relay:
                 case GiveUp(attempts=attempts):
                     return await self._give_up(call, attempt, attempts, answer)
 
-    async def _give_up(self, call: Call, attempt: Attempt, attempts: int, answer: Answer) -> None:
+    async def _give_up(self, call: Call, attempt: Attempt, attempts: int, answer: ClientReply) -> None:
         """With the provider's own words where it has said something."""
         if isinstance(attempt.evidence, RequestFailed) and attempt.reply:
             await attempt.reply.give(answer)
@@ -144,7 +150,9 @@ class Relay:
             call=next(_calls),
         )
 
-    async def _attempt(self, owner: str, received: Received, call: Call, lease: Lease, answer: Answer) -> Attempt:
+    async def _attempt(
+        self, owner: str, received: Received, call: Call, lease: Lease, answer: ClientReply
+    ) -> Attempt:
         """Ask once. The lease goes back whatever happens, also when the client is gone."""
         # Until something comes back nobody knows whether the provider counts it.
         attempt = Attempt(evidence=TransportFailed(reason="the client went away", may_be_charged=True))
@@ -155,12 +163,15 @@ class Relay:
             async with self._upstream.sent(received.method, call, received.headers, lease) as response:
                 attempt = await exchange.receive(response)
         except httpx.TimeoutException as error:
-            is_sent = not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
+            is_sent = may_have_arrived(error)
             failure = TransportFailed(reason="no answer in time", may_be_charged=is_sent)
             attempt = exchange.failed(failure, timed_out=is_sent)
+        except PackingError as error:
+            attempt = exchange.failed(TransportFailed(reason=str(error), may_be_charged=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            reason = connection_problem(error, self._upstream.address(call)) or "the connection was lost"
-            attempt = exchange.failed(TransportFailed(reason=reason, may_be_charged=exchange.has_status))
+            reason = connection_problem(error, self._upstream.url(call)) or "the connection was lost"
+            is_sent = exchange.has_status or may_have_arrived(error)
+            attempt = exchange.failed(TransportFailed(reason=reason, may_be_charged=is_sent))
         finally:
             shown = exchange.passed_on_so_far() or attempt.evidence
             assert shown is not None
@@ -171,9 +182,9 @@ class Relay:
 class _Exchange:
     """The reply to one try, on its way to the client."""
 
-    def __init__(self, call: Call, lease: Lease, answer: Answer) -> None:
+    def __init__(self, call: Call, lease: Lease, answer: ClientReply) -> None:
         self._call = call
-        self._lease = lease
+        self._redactor = redactor_of(lease.secret)
         self._answer = answer
         self._watch: ReplyWatch | None = None
         self._headers: Headers = []
@@ -182,55 +193,83 @@ class _Exchange:
 
     async def receive(self, response: httpx.Response) -> Attempt:
         self.has_status = True
-        self._headers = lowered(response.headers)
+        # Providers quote what they were sent.
+        self._headers = masked_headers(lowered(response.headers), self._redactor)
         if response.status_code >= 300:
             return await self._refused(response)
+        if is_stream(self._call, dict(self._headers)):
+            # Passed on unpacked: a key would be hidden from us as well.
+            self._headers = without(self._headers, "content-encoding")
         self._watch = ReplyWatch(self._call, dict(self._headers))
         if self._watch.is_stream:
             return await self._stream(response)
         body = await _read(response, MOST_REPLY_BYTES + 1)
-        if len(body) > MOST_REPLY_BYTES:
+        plain = unpacked(body, response.headers.get("content-encoding", ""), MOST_REPLY_BYTES + 1)
+        if max(len(body), len(plain)) > MOST_REPLY_BYTES:
             return self.failed(TransportFailed(reason=f"an answer of more than {MOST_REPLY_BYTES >> 20} MB"))
-        self._watch.feed(body)
+        self._watch.feed(plain)
         self._watch.finish()
         fault = self._watch.fault(time.time())
         if fault is not None:
             return self.failed(_charged(fault))
-        return Attempt(WholeReply(response.status_code, self._headers, body), self._succeeded(self._watch))
+        return Attempt(self._whole(response, body, plain), self._succeeded(self._watch))
+
+    def _whole(self, response: httpx.Response, body: bytes, plain: bytes) -> WholeReply:
+        """As it came, unless it quotes the key."""
+        masked = self._redactor.redact(plain)
+        if masked == plain:
+            return WholeReply(response.status_code, self._headers, body)
+        return WholeReply(response.status_code, without(self._headers, "content-encoding"), masked)
 
     async def _stream(self, response: httpx.Response) -> Attempt:
-        watch = self._watch
+        watch, masked = self._watch, StreamRedactor(self._redactor)
         assert watch is not None
-        async for piece in response.aiter_raw():
+        held = b""
+        async for piece in plain_pieces(response):
             watch.feed(piece)
+            held += masked.feed(piece)
             if not self._has_begun:
                 fault = watch.early_fault(time.time())
                 if fault is not None:
                     return self.failed(_charged(fault))
-                self._has_begun = True
-                await self._answer.start(response.status_code, passed_on(self._headers))
-            await self._answer.write(piece)
+                if not watch.has_begun and len(held) < MOST_HELD_BYTES:
+                    continue
+                await self._begin(response)
+            if held:
+                await self._answer.write(held)
+                held = b""
         watch.finish()
+        held += masked.flush()
         if not self._has_begun:
-            return self.failed(TransportFailed(reason="an empty answer", may_be_charged=True))
-        await self._answer.finish()
+            fault = watch.fault(time.time())
+            if fault is not None or not held:
+                return self.failed(_charged(fault or TransportFailed(reason="an empty answer")))
+            await self._begin(response)
+        if held:
+            await self._answer.write(held)
+        if watch.is_cut_off:
+            # Some clients take what they have for the whole answer if it ends well.
+            self._answer.cut_off()
+        else:
+            await self._answer.finish()
         return Attempt()
 
+    async def _begin(self, response: httpx.Response) -> None:
+        self._has_begun = True
+        await self._answer.start(response.status_code, passed_on(self._headers))
+
     async def _refused(self, response: httpx.Response) -> Attempt:
-        packed = await _read(response, MOST_ERROR_BYTES)
-        body = Unpacker(response.headers.get("content-encoding", "")).feed(packed)
-        # Providers quote what they were sent.
-        body = body.replace(self._lease.secret.encode(), b"[key]") if self._lease.secret else body
+        body = self._redactor.redact(await _read_error(response))[:MOST_ERROR_BYTES]
         evidence = classify(self._call.provider, response.status_code, dict(self._headers), body, now=time.time())
         if isinstance(evidence, QuotaSpent):
             evidence = replace(evidence, words=one_line(_message(body), 300).rstrip("."))
-        headers = [pair for pair in self._headers if pair[0] != "content-encoding"]
+        headers = without(self._headers, "content-encoding")
         return Attempt(WholeReply(response.status_code, headers, body), evidence)
 
     def failed(self, evidence: Evidence, *, timed_out: bool = False) -> Attempt:
         """Without a reply that is worth passing on. What has begun is cut off, so that the client sees it."""
         if self._has_begun:
-            self._answer.abort()
+            self._answer.cut_off()
             return Attempt()
         return Attempt(evidence=evidence, timed_out=timed_out)
 
@@ -267,6 +306,19 @@ async def _read(response: httpx.Response, most_bytes: int) -> bytes:
         if len(body) >= most_bytes:
             break
     return bytes(body[:most_bytes])
+
+
+async def _read_error(response: httpx.Response) -> bytes:
+    """Empty where it cannot be looked through: its status still tells.
+
+    A little more than is bearable: a key at the very end has to be there as a whole to be masked.
+    """
+    most_bytes = MOST_ERROR_BYTES + _MOST_OF_A_KEY
+    packed = await _read(response, most_bytes)
+    try:
+        return unpacked(packed, response.headers.get("content-encoding", ""), most_bytes)
+    except PackingError:
+        return b""
 
 
 def _message(body: bytes) -> str:

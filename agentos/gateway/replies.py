@@ -3,60 +3,44 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping
 
 from agentos.gateway.dialect import Tokens, mapping
 from agentos.gateway.routing import Call
 from agentos.llm.pricing import estimate_tokens
-from agentos.providers.answers import StreamWatch, answer_fault
+from agentos.providers.answers import ListWatch, StreamWatch, answer_fault
 from agentos.providers.evidence import Evidence
 from agentos.providers.replies import without_mark
 
-_MOST_UNPACKED = 64 * 1024 * 1024
+
+def is_event_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").startswith("text/event-stream")
 
 
-class Unpacker:
-    """A body as it was before it was packed, as far as it has come. Packed into too much, it is left."""
-
-    def __init__(self, encoding: str) -> None:
-        # 32 takes the forms of both `gzip` and `deflate`.
-        self._inflate = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS) if encoding in ("gzip", "deflate") else None
-        self._left = _MOST_UNPACKED
-        self._is_readable = encoding in ("", "identity", "gzip", "deflate")
-
-    def feed(self, data: bytes) -> bytes:
-        if not self._is_readable or self._left <= 0:
-            return b""
-        try:
-            plain = self._inflate.decompress(data, self._left) if self._inflate else data[: self._left]
-        except zlib.error:
-            self._is_readable = False
-            return b""
-        self._left -= len(plain)
-        return plain
+def is_stream(call: Call, headers: Mapping[str, str]) -> bool:
+    """Passed on as it comes."""
+    return is_event_stream(headers) or call.endpoint.streams_list
 
 
 class ReplyWatch:
-    """Follows one reply of a good status."""
+    """Follows one reply of a good status, unpacked."""
 
     def __init__(self, call: Call, headers: Mapping[str, str]) -> None:
         self._call = call
         self._headers = headers
-        self._unpacker = Unpacker(headers.get("content-encoding", "").strip().lower())
-        self.is_stream = headers.get("content-type", "").startswith("text/event-stream")
-        self._watch = StreamWatch(call.provider, headers, ends=call.endpoint.ends_stream, on_event=self._read_event)
+        self.is_stream = is_stream(call, headers)
+        kind = StreamWatch if is_event_stream(headers) or not self.is_stream else ListWatch
+        self._watch = kind(call.provider, headers, ends=call.endpoint.ends_stream, on_event=self._read_event)
         self._body = bytearray()
         self._told = Tokens()
         self._written = 0
         """Characters of the answer, for streams that do not tell what they used."""
 
     def feed(self, data: bytes) -> None:
-        plain = self._unpacker.feed(data)
         if self.is_stream:
-            self._watch.feed(plain)
+            self._watch.feed(data)
         else:
-            self._body += plain
+            self._body += data
 
     def finish(self) -> None:
         if self.is_stream:
@@ -70,9 +54,19 @@ class ReplyWatch:
             return self._watch.fault(now) if self._is_checked else None
         return answer_fault(self._call.provider, self._headers, bytes(self._body), now) if self._is_checked else None
 
+    @property
+    def has_begun(self) -> bool:
+        """Enough of a stream has come to tell an answer from an error in its place."""
+        return self._watch.has_begun
+
     def early_fault(self, now: float) -> Evidence | None:
         """An error in the place of an answer that has only just begun."""
         return self._watch.fault(now) if self.is_stream and self._watch.has_error else None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """A stream that is over without its end, or an error in its place, having come."""
+        return self.is_stream and self._is_checked and not self._watch.is_over
 
     @property
     def _is_checked(self) -> bool:
@@ -92,12 +86,6 @@ class ReplyWatch:
 
     def _document(self) -> object:
         try:
-            document = json.loads(without_mark(bytes(self._body)))
+            return json.loads(without_mark(bytes(self._body)))
         except (ValueError, RecursionError):
             return {}
-        # Gemini streams a list of events where no event stream is asked for.
-        if isinstance(document, list):
-            for event in document[:-1]:
-                self._read_event(event)
-            return document[-1] if document else {}
-        return document

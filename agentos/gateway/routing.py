@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlsplit
 
 from agentos.errors import UsageError
 from agentos.gateway import anthropic, google, openai
@@ -97,10 +97,11 @@ class Call:
         return replace(self, document=document, body=encoded(document))
 
 
-def is_foreign(host: str) -> bool:
-    """Whether a request names another machine: a page in a browser may lead its user's requests here."""
+def is_foreign(received: Received) -> bool:
+    """Whether a request names another machine, as its host or before its path: a page in a browser may lead here."""
+    host, target = received.by_name.get("host", ""), received.target
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    return name.lower() not in _ON_THIS_MACHINE
+    return name.lower() not in _ON_THIS_MACHINE or not target.startswith("/") or target.startswith("//")
 
 
 def dialect_of(received: Received) -> tuple[str, Dialect, str]:
@@ -130,6 +131,8 @@ def read_call(received: Received, policy: Policy) -> Call:
     provider, dialect, path = dialect_of(received)
     _refuse_other_protocols(provider)
     _refuse_ways_out(received.path)
+    if received.by_name.get("content-encoding", "identity") != "identity":
+        raise UsageError("The gateway has to read which model is called: send the request uncompressed.")
     document = _document(received.body, is_unambiguous=bool(policy.allowed))
     endpoint = dialect.find(received.method, path, received.by_name, document)
     if endpoint is None:
@@ -141,11 +144,16 @@ def read_call(received: Received, policy: Policy) -> Call:
         dialect=dialect,
         endpoint=endpoint,
         path=path,
-        query=urlencode([(name, value) for name, value in received.query if name != "key"]),
+        query=_without_key(urlsplit(received.target).query),
         body=received.body,
         document=document,
     )
     return _with_model(call, policy.target(provider, endpoint.model)) if endpoint.model else call
+
+
+def _without_key(query: str) -> str:
+    """As it came, but for the token that Gemini's protocol may have there."""
+    return "&".join(part for part in query.split("&") if unquote_plus(part.partition("=")[0]) != "key")
 
 
 def _refuse_other_protocols(provider: str) -> None:
@@ -157,7 +165,9 @@ def _refuse_other_protocols(provider: str) -> None:
 
 def _refuse_ways_out(path: str) -> None:
     """A key can do more than call models: a path must not lead from what we know of to anything else."""
-    if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(unquote(path)))):
+    # Some servers drop what follows a semicolon before they look at the dots.
+    parts = [part.partition(";")[0] for part in re.split(r"[/\\]", unquote(unquote(path)))]
+    if any(part in (".", "..") for part in parts):
         raise LookupError(path)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from agentos.errors import UsageError
 from agentos.gateway import openai
 from agentos.gateway.clients import Clients
-from agentos.gateway.connection import CHUNK_BYTES, Answer, Connection
+from agentos.gateway.connection import CHUNK_BYTES, ClientReply, Connection
 from agentos.gateway.relay import Relay
 from agentos.gateway.routing import Policy, Received, dialect_of, is_foreign, read_call, token_of
 from agentos.gateway.worker_calls import WorkerCalls, fail
@@ -80,9 +80,9 @@ class GatewayServer:
         _, dialect, _ = dialect_of(received)
         return self._clients.owner(token_of(received, dialect), peer_port) is not None
 
-    async def _answer(self, received: Received, answer: Answer) -> None:
+    async def _answer(self, received: Received, answer: ClientReply) -> None:
         """Only with a token that is valid does anything leave this machine."""
-        if is_foreign(received.by_name.get("host", "")):
+        if is_foreign(received):
             return await answer.error(openai.DIALECT, 421, "This gateway serves its own machine only.")
         if self._worker_calls is not None and LEASE_HEADER in received.by_name:
             return await self._serve_worker(self._worker_calls, received, answer)
@@ -91,7 +91,7 @@ class GatewayServer:
         _, dialect, path = dialect_of(received)
         if path == openai.RESPONSES and received.method == "GET":
             # Codex tries a WebSocket first; with this answer it uses HTTP from there on.
-            return await answer.error(dialect, 426, "This gateway speaks no WebSocket: use HTTP.")
+            return await answer.error(dialect, 426, "This gateway does not support WebSocket: use HTTP.")
         owner = self._clients.owner(token_of(received, dialect), answer.peer_port)
         if owner is None:
             words = (
@@ -108,7 +108,7 @@ class GatewayServer:
         with self._counted(owner):
             await self._relay.serve(owner, received, call, answer)
 
-    async def _serve_worker(self, calls: WorkerCalls, received: Received, answer: Answer) -> None:
+    async def _serve_worker(self, calls: WorkerCalls, received: Received, answer: ClientReply) -> None:
         given = await calls.lease(received)
         if given is None:
             return await fail(answer, Failure(reason="the lease of the call is over"))

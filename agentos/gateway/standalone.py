@@ -25,6 +25,7 @@ from agentos.hints import Hint
 from agentos.keys.broker import KeyBroker
 from agentos.keys.budget import Budget
 from agentos.keys.credentials import CredentialSet, load_credentials, load_salt, scrubbed
+from agentos.keys.day_budget import day_budget
 from agentos.keys.key_file import KeyFile
 from agentos.keys.memory import LimitMemory
 from agentos.keys.refusals import Patience
@@ -42,6 +43,8 @@ class Options:
     clients: tuple[str, ...] = ()
     policy: Policy
     budget_usd: float | None = None
+    usd_per_day: float | None = None
+    """Of everything with this home."""
     patience: Patience | None = None
 
 
@@ -110,6 +113,7 @@ async def _server(
         salt=load_salt(),
         pool=shared_pool(credentials, load_salt()),
         budget=None if options.budget_usd is None else Budget(options.budget_usd),
+        day_budget=day_budget(options.usd_per_day),
         patience=options.patience,
         key_file=KeyFile(load=lambda: load_credentials(environ=environ)),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -13,6 +12,7 @@ from agentos.gateway.dialect import Headers
 from agentos.gateway.routing import Call
 from agentos.keys.faults import simulates_429
 from agentos.keys.leases import Lease
+from agentos.llm.proxies import DIRECT, address_of
 from agentos.llm.settings import endpoint
 from agentos.llm.tls import bundle_context
 from agentos.providers.registry import providers
@@ -50,6 +50,7 @@ class Upstream:
             limits=limits,
             verify=bundle_context() or httpx.create_ssl_context(),
             follow_redirects=False,
+            mounts=DIRECT,
         )
         self._may_simulate = simulates_429(environment())
 
@@ -85,7 +86,7 @@ class Upstream:
         return base.rstrip("/") + call.dialect.upstream_path(call.path) + query
 
     def address(self, call: Call) -> str:
-        return urlsplit(self.url(call)).netloc.rpartition("@")[2]
+        return address_of(self.url(call))
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import zlib
-from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httpx
 
-from agentos.gateway.connection import Answer
+from agentos.gateway.connection import ClientReply
 from agentos.gateway.dialect import Headers, without
+from agentos.gateway.masking import masked_headers, plain_pieces
 from agentos.gateway.messages import KeyGiven, KeyWanted
+from agentos.gateway.packing import PackingError
 from agentos.gateway.routing import DIALECTS, Received
 from agentos.gateway.upstream import Upstream, lowered, passed_on
 from agentos.keys.leases import Lease
-from agentos.keys.redaction import Redactor, StreamRedactor
-from agentos.llm.connection_errors import connection_problem
+from agentos.keys.redaction import StreamRedactor, redactor_of
+from agentos.llm.connection_errors import connection_problem, may_have_arrived
 from agentos.llm.settings import endpoint
 from agentos.llm.through_gateway import FAILURE_HEADER, LEASE_HEADER, OWN_HEADERS, TARGET_HEADER, Failure
 
-_PIECE_BYTES = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
-_redactor_of = lru_cache(maxsize=256)(lambda secret: Redactor([secret]))
 
 
 class LeasedKeys:
@@ -64,7 +62,7 @@ class WorkerCalls:
         """Whose call it is, with which key."""
         return await self._keys.find(received.by_name.get(LEASE_HEADER, ""))
 
-    async def serve(self, received: Received, lease: Lease, answer: Answer) -> None:
+    async def serve(self, received: Received, lease: Lease, answer: ClientReply) -> None:
         """Cancelled when the worker is gone, or gives the call up: so is the call then."""
         target = received.by_name.get(TARGET_HEADER, "")
         if _origin(target) != _origin(home_of(lease.provider)):
@@ -77,15 +75,15 @@ class WorkerCalls:
                 received.method, target, _with_key(received, lease), received.body
             ) as reply:
                 await _pass_back(reply, lease, answer)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, PackingError) as error:
             if answer.has_begun:
-                return answer.abort()
-            address = urlsplit(target).netloc.rpartition("@")[2]
-            reason = connection_problem(error, address) or "the connection was lost"
-            await fail(answer, Failure(reason=reason, timed_out=isinstance(error, httpx.TimeoutException)))
+                return answer.cut_off()
+            reason = connection_problem(error, target) or "the connection was lost"
+            timed_out = isinstance(error, httpx.TimeoutException)
+            await fail(answer, Failure(reason=reason, timed_out=timed_out, may_have_arrived=may_have_arrived(error)))
 
 
-async def fail(answer: Answer, failure: Failure) -> None:
+async def fail(answer: ClientReply, failure: Failure) -> None:
     await answer.whole(502, [("content-type", "application/json"), (FAILURE_HEADER, "1")], failure.encoded())
 
 
@@ -112,31 +110,14 @@ def _with_key(received: Received, lease: Lease) -> Headers:
     return [*without(kept, *OWN_HEADERS, "accept-encoding"), ("accept-encoding", "identity")]
 
 
-async def _pass_back(reply: httpx.Response, lease: Lease, answer: Answer) -> None:
-    redactor = _redactor_of(lease.secret)
+async def _pass_back(reply: httpx.Response, lease: Lease, answer: ClientReply) -> None:
+    redactor = redactor_of(lease.secret)
     headers = without(passed_on(lowered(reply.headers)), *OWN_HEADERS, "content-encoding")
-    await answer.start(reply.status_code, [(name, redactor.redact_text(value)) for name, value in headers])
+    await answer.start(reply.status_code, masked_headers(headers, redactor))
     masked = StreamRedactor(redactor)
-    async for piece in _unpacked(reply):
+    async for piece in plain_pieces(reply):
         if shown := masked.feed(piece):
             await answer.write(shown)
     if rest := masked.flush():
         await answer.write(rest)
     await answer.finish()
-
-
-async def _unpacked(reply: httpx.Response) -> AsyncIterator[bytes]:
-    """In small pieces, however much one packed byte stands for. Raises httpx.DecodingError for other packings."""
-    encoding = reply.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        async for piece in reply.aiter_raw():
-            yield piece
-        return
-    if encoding not in ("gzip", "deflate"):
-        raise httpx.DecodingError("a packing that nobody asked for")
-    # 32 takes the forms of both `gzip` and `deflate`.
-    inflate = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
-    async for packed in reply.aiter_raw():
-        while packed:
-            yield inflate.decompress(packed, _PIECE_BYTES)
-            packed = inflate.unconsumed_tail

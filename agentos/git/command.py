@@ -69,6 +69,8 @@ _UNTRUSTED_SETTINGS: Final = (
     "core.sshCommand=false",
     "core.askPass=false",
     "credential.helper=",
+    # A branch may change any file, whichever of them the user's own checkout is reduced to.
+    "core.sparseCheckout=false",
 )
 # Programs that attributes choose by name, and what makes each of them do nothing: no filter, and a merge that stops.
 _DRIVER_SETTINGS: Final = {
@@ -130,6 +132,8 @@ class Git:
     """Whether code that nobody has read may have written files here: then no program runs that they could choose."""
     attributes_from: str = ""
     """The commit whose attributes count in an untrusted worktree, where this git can do that."""
+    held_lock: int | None = None
+    """The descriptor of a lock that git holds along with us: if it outlives us, the lock is free when it ends."""
 
     def run(
         self,
@@ -189,6 +193,7 @@ class Git:
                 timeout_seconds=timeout_seconds,
                 stdin=stdin.encode(),
                 limit_bytes=_OUTPUT_LIMIT_BYTES,
+                inherited=() if self.held_lock is None else (self.held_lock,),
             )
         except (FileNotFoundError, NotADirectoryError):
             raise GitError(self._words(arguments), self.cwd, None, "the directory does not exist") from None

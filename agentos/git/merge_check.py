@@ -51,9 +51,14 @@ def check_merges(repository: Repository, base: str, branches: Sequence[str]) -> 
 def _scratch_git(repository: Repository, scratch_dir: Path) -> Git:
     objects = {
         "GIT_OBJECT_DIRECTORY": str(scratch_dir),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(repository.common_dir / "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(repository.common_dir / "objects"),
     }
     return replace(repository.git, extra_env=objects | _SCRATCH_AUTHOR.environment())
+
+
+def _quoted(path: Path) -> str:
+    """One entry of a list that colons separate."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _try_merge(git: Git, start: str, branch: str) -> tuple[MergeCheck, str]:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from agentos.errors import AgentosError, UsageError
-from agentos.files import locked, write_whole
+from agentos.files import files_below, locked, remove_tree, write_whole
 from agentos.git.command import OWNER_VARIABLE, Git, GitError
 from agentos.git.provisioning import ProvidedFile, provide_files
 from agentos.git.unsaved_work import UnsavedWork, find_unsaved_work
 from agentos.hints import Hint
 from agentos.paths import repository_lock_path, worktrees_dir
-from agentos.processes.children import kill_with_variable
 from agentos.text.identifiers import sanitize_identifier
 
 BRANCH_PREFIX: Final = "agentos/"
@@ -30,6 +29,10 @@ _HALF_MADE: Final = "initializing"
 _ORIGIN_FILE: Final = "agentos.json"
 _UNREADABLE_RECORD: Final = re.compile(r"failed to read \S*/worktrees/(?P<name>[^/]+)/")
 LIST_PAUSES_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+class NoCheckoutError(UsageError):
+    """The folder is in no git repository."""
 
 
 class WouldLoseWorkError(AgentosError):
@@ -104,16 +107,18 @@ class Repository:
 
     @classmethod
     def open(cls, project_dir: Path, configured_dir: Path | None = None) -> Repository:
-        """The repository `project_dir` is in. Raises UsageError when it is in none or has no working tree."""
+        """The repository `project_dir` is in. Raises NoCheckoutError when it is in none."""
         git = Git(project_dir)
         try:
             answer = git.text("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
         except GitError as error:
-            raise UsageError(
+            raise NoCheckoutError(
                 f"{project_dir} is not in a git checkout ({error.stderr_tail}): "
                 f"run `{Hint.GIT_INIT.line(folder=project_dir)}` or go to one"
             ) from None
-        common_dir, top_level = answer.splitlines()
+        if answer.count("\n") != 1:
+            raise UsageError(f"{str(project_dir)!r} has a line break in its path: rename that folder")
+        common_dir, top_level = answer.split("\n")
         # Resolved, since git writes down where worktrees really are.
         directory = (configured_dir or worktrees_dir(Path(top_level))).resolve()
         return cls(Path(top_level), Path(common_dir), directory)
@@ -199,7 +204,7 @@ class Repository:
 
         `files` are ignored files of the user's checkout (paths or globs) that the worktree gets too.
         """
-        with self.locked():
+        with self.locked() as lock:
             # Others wait for the lock meanwhile: git is asked for its list once, and again only if that was wrong.
             worktrees = self._listed_alone()
             if self._repair_moved_alone(worktrees):
@@ -207,10 +212,8 @@ class Repository:
             worktree = self._find_in(worktrees, slug)
             was_there = worktree is not None and self._is_whole(worktree)
             if worktree is None or not was_there:
-                # We hold the lock: a git that is still at it has outlived its killed parent.
-                kill_with_variable(OWNER_VARIABLE, str(self.path_for(slug)))
-                self._clear_remains(slug, self._listed_alone())
-                worktree = self._add(slug, base)
+                self._clear_remains(slug, worktrees)
+                worktree = self._add(slug, base, lock)
         origin = read_origin(worktree)
         if origin is not None and was_there:
             return Created(worktree, origin, (), was_there)
@@ -240,16 +243,16 @@ class Repository:
 
         Refused with WouldLoseWorkError unless `force`. Safe to call again after a crash, and by many at once.
         """
-        with self.locked():
+        with self.locked() as lock:
             listed = self._listed_alone()
             worktree = self._find_in(listed, slug)
             if worktree is None and not force:
                 self._refuse_switched(slug, listed)
             unsaved = self.unsaved_work(slug, worktree, base=base) if worktree is not None or delete_branch else None
             if unsaved is not None and not unsaved.is_nothing and not force:
-                raise WouldLoseWorkError(f"{slug} is not removed: {unsaved.words()}; use --force to lose it")
+                raise WouldLoseWorkError(f"{slug} is not removed: {unsaved.words()}; use --force to discard it")
             if worktree is not None:
-                self._put_away(slug, worktree, force=force)
+                self._put_away(slug, worktree, lock, force=force)
             if delete_branch:
                 self._delete_branch(branch_of(slug))
         # What takes long is done after the lock is given back.
@@ -269,10 +272,13 @@ class Repository:
         return tuple(listing.splitlines())
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """One at a time adds, removes or repairs a worktree of a repository: two trip over `.git/worktrees`."""
-        with locked(repository_lock_path(self.common_dir), timeout_seconds=300.0):
-            yield
+    def locked(self) -> Iterator[int]:
+        """One at a time adds, removes or repairs a worktree of a repository: two trip over `.git/worktrees`.
+
+        A git that changes one holds the lock along with us: it may outlive us for a moment when we are killed.
+        """
+        with locked(repository_lock_path(self.common_dir), timeout_seconds=300.0) as lock:
+            yield lock
 
     def _is_whole(self, worktree: Worktree) -> bool:
         if worktree.is_half_made or not worktree.path.is_dir():
@@ -299,13 +305,12 @@ class Repository:
 
     def _clear_listed(self, worktree: Worktree) -> None:
         if worktree.is_half_made:
-            kill_with_variable(OWNER_VARIABLE, str(worktree.path))
-            shutil.rmtree(worktree.path, ignore_errors=True)
+            remove_tree(worktree.path)
         if worktree.path.exists():
             raise UsageError(_switched_words(worktree))
         self.git.run("worktree", "remove", "--force", "--force", str(worktree.path))
 
-    def _add(self, slug: str, base: str) -> Worktree:
+    def _add(self, slug: str, base: str, lock: int) -> Worktree:
         path, branch = self.path_for(slug), branch_of(slug)
         tip = self.git.resolve(f"refs/heads/{branch}")
         commit = tip or self.git.resolve(base)
@@ -315,7 +320,7 @@ class Repository:
         where = [str(path), branch] if tip else ["--no-track", "-b", branch, str(path), commit]
         owned = (self.common_dir / "refs" / "heads" / f"{branch}.lock",)
         # Untrusted from the start: files that a filter wrote would look changed to a git that runs none.
-        git = replace(self.git, owned_locks=owned, is_untrusted=True)
+        git = replace(self.git, owned_locks=owned, is_untrusted=True, held_lock=lock)
         git.run("worktree", "add", *where, env={OWNER_VARIABLE: str(path)}, timeout_seconds=600)
         git_dir = _git_dirs(self.common_dir).get(path)
         if git_dir is None:
@@ -354,7 +359,7 @@ class Repository:
             if worktree.path == self.path_for(slug) and worktree.path.exists():
                 raise UsageError(_switched_words(worktree))
 
-    def _put_away(self, slug: str, worktree: Worktree, *, force: bool) -> None:
+    def _put_away(self, slug: str, worktree: Worktree, lock: int, *, force: bool) -> None:
         """Out of sight in one step, forgotten by git in the next, deleted later: a crash leaves no half worktree."""
         if worktree.lock_reason not in (None, _HALF_MADE) and not force:
             reason = worktree.lock_reason or "no reason given"
@@ -362,7 +367,8 @@ class Repository:
         trash_path = worktree.path.with_name(f".{worktree.path.name}.removing-{uuid.uuid4().hex[:8]}")
         with contextlib.suppress(FileNotFoundError):
             worktree.path.rename(trash_path)
-        self.git.run("worktree", "remove", "--force", "--force", str(worktree.path))
+        git = replace(self.git, held_lock=lock)
+        git.run("worktree", "remove", "--force", "--force", str(worktree.path))
 
     def _delete_branch(self, branch: str) -> None:
         """Without `git branch -D`, which would also edit the user's configuration file."""
@@ -450,14 +456,13 @@ def _write_origin(worktree: Worktree, origin: Origin) -> None:
 
 def _sweep_trash(path: Path) -> None:
     for trash_path in path.parent.glob(f".{path.name}.removing-*"):
-        shutil.rmtree(trash_path, ignore_errors=True)
+        remove_tree(trash_path)
 
 
 def size_on_disk(path: Path) -> int:
     """Bytes that the files below `path` take up; links are not followed, files that vanish meanwhile do not count."""
     total = 0
-    for directory, _, file_names in os.walk(path):
-        for name in file_names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(directory, name)).st_blocks * 512  # noqa: PTH118 - hot loop
+    for entry in files_below(path):
+        with contextlib.suppress(OSError):
+            total += entry.stat(follow_symlinks=False).st_blocks * 512
     return total

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from agentos.errors import AgentosError, NoOtherKeyError, UsageError
 from agentos.events import BudgetNoticed, KeyCoolingDown, Listener, PoolExhausted, Warned
-from agentos.keys.budget import Budget
+from agentos.keys.budget import Budget, Funds
 from agentos.keys.credentials import CredentialSet
 from agentos.keys.found_models import FoundModels
 from agentos.keys.key_file import CHECK_SECONDS, KeyFile
@@ -33,20 +33,23 @@ from agentos.keys.leases import (
     LeaseReturn,
 )
 from agentos.keys.memory import LimitMemory
-from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyPool, KeyView, NoneValid
+from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyView, NoneValid
 from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience, no_price
+from agentos.keys.remembering_pool import RememberingPool
 from agentos.keys.send_log import SendLog
-from agentos.keys.shared_pool import SharedPool
 from agentos.keys.waiting import WaitingNotices
 from agentos.providers.evidence import (
     KEY_STATES,
+    Abandoned,
+    ClosesKey,
     Evidence,
-    QuotaSpent,
-    RateLimited,
-    Rejected,
     Succeeded,
     TransportFailed,
 )
+
+if TYPE_CHECKING:
+    # Only whoever has keys shares a pool.
+    from agentos.keys.shared_pool import SharedPool
 
 LaneId = tuple[str, str]
 """(provider, model)."""
@@ -100,6 +103,7 @@ class KeyBroker:
         sends: SendLog | None = None,
         salt: bytes = b"",
         budget: Budget | None = None,
+        day_budget: Funds | None = None,
         patience: Patience | None = None,
         key_file: KeyFile | None = None,
         priority_of: Callable[[str], int] = lambda _owner: 0,
@@ -110,30 +114,27 @@ class KeyBroker:
     ) -> None:
         """`on_reload` hears of changed keys before any of them is leased; a higher priority is served first.
 
+        `day_budget` is the home's, `budget` that of these calls: both must have the money for each.
+
         Keys are leased by `pool`, the home's, which also remembers limits and sends; else by one of this broker.
         """
         self._credentials = credentials
         self._secrets = credentials.secrets
         self._emit = emit
-        self._memory = memory
         self._salt = salt
         self._budget = budget
+        # In this order: only the first may find, when a key is there, that others were faster.
+        self._funds = [funds for funds in (day_budget, budget) if funds is not None]
         self._patience = patience
         self._key_file = key_file
         self._priority_of = priority_of
         self._on_reload = on_reload
         self._clock = clock
-        self._shared = pool
-        self._pool = KeyPool(credentials.specs, rng=rng or random.Random()) if pool is None else pool
-        if memory is not None:
-            self._pool.import_limits(clock(), memory.load(credentials.fingerprints(salt)))
-        if pool is not None:
-            self._memory = memory = sends = None
-        self._untold: list[tuple[str, RateLimited | QuotaSpent | Rejected]] = []
-        """What is said of a key when the home's pool has told what became of it."""
-        self._sends = sends
-        self._marks = credentials.fingerprints(salt) if sends is not None else {}
-        self._limits_stamp = memory.stamp() if memory is not None else None
+        self._pool = self._own_pool(memory, sends, rng or random.Random()) if pool is None else pool
+        if pool is not None and memory is not None:
+            memory.load({})  # Whoever starts hears that the file is damaged; its owner may be another process.
+        self._untold: list[tuple[str, ClosesKey]] = []
+        """What is said of a key when the pool has told what became of it."""
         self._unfunded: deque[_Call] = deque()
         self._queued: dict[int, _Call] = {}
         """By the pool's ticket."""
@@ -145,11 +146,21 @@ class KeyBroker:
         self._found = FoundModels()
         self._notices = WaitingNotices(emit)
         self._file_checked_at = clock()
-        self._saved_calls: dict[str, int] = {}
         self.reloads = 0
         """How often the keys were replaced by changed ones."""
         self.shortfall: BudgetNoticed | None = None
         """What the first call lacked that did not fit into the budget."""
+
+    def _own_pool(self, memory: LimitMemory | None, sends: SendLog | None, rng: random.Random) -> RememberingPool:
+        return RememberingPool(
+            self._credentials.specs,
+            now=self._clock(),
+            rng=rng,
+            memory=memory,
+            sends=sends,
+            marks=self._credentials.fingerprints(self._salt),
+            on_failure=lambda problem: self._emit(Warned(text=problem)),
+        )
 
     # What callers say, and what they are told.
 
@@ -167,14 +178,15 @@ class KeyBroker:
 
     def fileno(self) -> int | None:
         """Readable when `answers` may bring something new that came from elsewhere; None if nothing does."""
-        return None if self._shared is None else self._shared.fileno()
+        return self._pool.fileno()
 
     def close(self) -> None:
         """Remember what is known, and leave the home's pool to others."""
         if self.has_business:
             self.save()
-        if self._shared is not None:
-            self._shared.close()
+        for funds in self._funds:
+            funds.close()
+        self._pool.close()
 
     def holds(self, owner: str, fence: int) -> bool:
         """Whether this lease is the owner's."""
@@ -199,22 +211,21 @@ class KeyBroker:
         self._pool.drop_owner(self._clock(), owner)
         for fence in [fence for fence, held in self._held.items() if held.owner == owner]:
             del self._held[fence]
-            if self._budget is not None:
+            for funds in self._funds:
                 # Nobody will say what the call cost, and the provider may well charge for it.
-                self._budget.write_off(fence)
-                self._tell_of_spending(self._budget)
+                funds.write_off(fence)
+                self._tell_of_spending(funds)
 
     def answers(self) -> list[Delivery]:
         """Who is told what now. Each answer is given once."""
         now = self._clock()
-        if self._shared is not None:
-            self._shared.hear()
-            self._tell_the_untold(now, self._shared)
+        self._pool.hear()
+        self._tell_the_untold(now)
         if self._is_waited_for and abs(now - self._file_checked_at) >= CHECK_SECONDS:
             self._check_file()
         answers = self._fund(now)
         if self._queued:
-            answers += self._grants(now)
+            answers += [delivery for grant in self._pool.grants(now) for delivery in self._grant(now, grant)]
         if self._queued:
             answers += self._refuse(now)
         return answers
@@ -235,6 +246,8 @@ class KeyBroker:
         now = self._clock()
         due = [self._pool.next_wake(now), self._notices.next_change()]
         due += [self._opening(now, lane) for lane in self._watched]
+        if self._unfunded:
+            due += [now + funds.retry_seconds for funds in self._funds if funds.retry_seconds is not None]
         if self._key_file is not None and self._is_waited_for:
             due.append(self._file_checked_at + CHECK_SECONDS)
         moments = [moment for moment in due if moment is not None]
@@ -300,16 +313,8 @@ class KeyBroker:
         return min((self._pool.usable_slots(now, *lane) for lane in self._lanes), default=0)
 
     def save(self) -> None:
-        """Remember limits for the next run. Not being able to is no reason to stop this one."""
-        if self._memory is None:
-            return
-        try:
-            marks = self._credentials.fingerprints(self._salt)
-            self._memory.save(self._limits_and_calls(), marks, now=self._clock())
-            self._limits_stamp = self._memory.stamp()
-        except OSError as error:
-            self._emit(Warned(text=f"the limits of keys cannot be saved: {error.strerror or error}"))
-            self._memory = None
+        """Remember limits for the next run."""
+        self._pool.save(self._clock())
 
     def _enqueue(self, call: _Call) -> None:
         self._lanes[call.lane] = None
@@ -328,33 +333,30 @@ class KeyBroker:
         now = self._clock()
         self._pool.release(now, held.key_name, fence, evidence)
         self._found.note(held.lane, evidence)
-        if self._budget is not None:
-            self._settle(self._budget, fence, evidence)
-            self._tell_of_spending(self._budget)
+        for funds in self._funds:
+            self._settle(funds, fence, evidence)
+            self._tell_of_spending(funds)
         self._remember(now, held.key_name, evidence)
 
-    def _settle(self, budget: Budget, fence: int, evidence: Evidence) -> None:
+    def _settle(self, funds: Funds, fence: int, evidence: Evidence) -> None:
         match evidence:
             case Succeeded(usage=usage):
-                budget.settle(fence, usage.cost_usd or 0.0)
+                funds.settle(fence, usage.cost_usd or 0.0)
             case TransportFailed(may_be_charged=True):
-                budget.write_off(fence)
+                funds.write_off(fence)
             case _:
-                budget.settle(fence, 0.0)
+                funds.settle(fence, 0.0)
 
     def _remember(self, now: float, key_name: str, evidence: Evidence) -> None:
-        if not isinstance(evidence, RateLimited | QuotaSpent | Rejected):
-            return
-        if self._shared is not None:
+        if isinstance(evidence, ClosesKey):
             self._untold.append((key_name, evidence))
-        else:
-            self._tell_of_limit(now, key_name, evidence)
-            self.save()
+            self._tell_the_untold(now)
+            self._pool.save(now)
 
-    def _tell_the_untold(self, now: float, pool: SharedPool) -> None:
+    def _tell_the_untold(self, now: float) -> None:
         untold, self._untold = self._untold, []
         for key_name, evidence in untold:
-            if pool.has_news_of(key_name):
+            if self._pool.has_news_of(key_name):
                 self._tell_of_limit(now, key_name, evidence)
             else:
                 self._untold.append((key_name, evidence))
@@ -363,14 +365,15 @@ class KeyBroker:
         """Let calls into the queue as far as the money goes; in order: no small one passes a large one."""
         refused: list[Delivery] = []
         while self._unfunded:
-            call, budget = self._unfunded[0], self._budget
-            if budget is not None and call.ask.estimated_cost_usd is None:
+            call = self._unfunded[0]
+            if self._funds and call.ask.estimated_cost_usd is None:
                 refused.append(_refusal(call, no_price(call.ask)))
-            elif budget is not None and not budget.fits(self._queued_usd() + call.estimated_usd):
-                if budget.could_fit_later() or self._queued:
+            elif short := self._short_of(call):
+                if short.could_fit_later(call.estimated_usd) or self._queued:
                     break
-                self.shortfall = self.shortfall or _shortfall(budget, call.estimated_usd)
-                refused.append(_refusal(call, no_money(call.ask, budget)))
+                if not short.problem:
+                    self.shortfall = self.shortfall or _shortfall(short, call.estimated_usd)
+                refused.append(_refusal(call, no_money(call.ask, short)))
             else:
                 number = self._pool.request(
                     now,
@@ -386,14 +389,21 @@ class KeyBroker:
             self._unfunded.popleft()
         return refused
 
+    def _short_of(self, call: _Call) -> Funds | None:
+        """Which budget has not enough left for the call; None if all have."""
+        needed_usd = self._queued_usd() + call.estimated_usd
+        return next((funds for funds in self._funds if not funds.fits(needed_usd)), None)
+
     def _queued_usd(self) -> float:
         return sum(call.estimated_usd for call in self._queued.values())
 
-    def _grant(self, grant: Grant) -> Delivery:
+    def _grant(self, now: float, grant: Grant) -> list[Delivery]:
         call = self._queued.pop(grant.ticket)
+        if not all(funds.reserve(grant.fence, call.estimated_usd) for funds in self._funds):
+            self._pool.release(now, grant.key_name, grant.fence, Abandoned())
+            self._unfunded.appendleft(call)
+            return []
         self._held[grant.fence] = _Held(call.owner, grant.key_name, call.lane)
-        if self._budget is not None:
-            self._budget.reserve(grant.fence, call.estimated_usd)
         self._notices.serve()
         lease = Lease(
             key_name=grant.key_name,
@@ -401,38 +411,14 @@ class KeyBroker:
             provider=grant.provider,
             model=grant.model,
             secret=self._secrets.get(grant.key_name, ""),
-            most_output_tokens=call.ask.most_output_tokens if self._budget is not None else None,
+            most_output_tokens=call.ask.most_output_tokens if self._funds else None,
         )
-        return call.owner, LeaseGranted(ticket=call.ticket, lease=lease)
-
-    def _grants(self, now: float) -> list[Delivery]:
-        """Serve those who wait, in a turn of this broker among all of the user's."""
-        if self._sends is None:
-            return [self._grant(grant) for grant in self._pool.grants(now)]
-        self._hear_of_limits(now)
-        grants: list[Grant] = []
-        try:
-            with self._sends.turn():
-                self._pool.import_sends(now, self._sends.sent_by_others(self._marks, now))
-                grants = self._pool.grants(now)
-                for grant in grants:
-                    self._sends.note(self._marks.get(grant.key_name, ""), grant.model, now, grant.tokens)
-        except OSError as error:
-            self._emit(Warned(text=f"calls cannot be noted for other runs: {error.strerror or error}"))
-            self._sends = None
-            grants = grants or self._pool.grants(now)
-        # What the pool has given is out, whether or not it could be noted.
-        return [self._grant(grant) for grant in grants]
-
-    def _hear_of_limits(self, now: float) -> None:
-        """What another run has learned since, at the same time as this one."""
-        stamp = self._memory.stamp() if self._memory is not None else None
-        if self._memory is not None and stamp != self._limits_stamp:
-            self._limits_stamp = stamp
-            self._pool.import_limits(now, self._memory.load(self._marks))
+        return [(call.owner, LeaseGranted(ticket=call.ticket, lease=lease))]
 
     def _refuse(self, now: float) -> list[Delivery]:
         """Answer those whom no key will ever serve, or not within their patience."""
+        if self._key_file is not None and self._key_file.is_changing:
+            return []  # Other keys are a moment away.
         refused: list[Delivery] = []
         for route in dict.fromkeys(call.route for call in self._queued.values()):
             why = self._pool.exhaustion(now, *route)
@@ -510,23 +496,12 @@ class KeyBroker:
         self._on_reload(credentials)
         new_secrets = credentials.changed_secrets(self._credentials)
         self._credentials, self._secrets = credentials, credentials.secrets
-        self._marks = credentials.fingerprints(self._salt) if self._sends is not None else {}
-        if self._shared is not None:
-            self._shared.know_marks(credentials.fingerprints(self._salt))
+        self._pool.know_marks(credentials.fingerprints(self._salt))
         self._pool.replace_keys(self._clock(), credentials.specs, new_secrets)
         self._hopeless.clear()
         self.reloads += 1
 
-    def _limits_and_calls(self) -> dict[str, Any]:
-        limits = self._pool.export_limits()
-        for view in self.snapshot():
-            new_calls = view.calls - self._saved_calls.get(view.name, 0)
-            if new_calls > 0:
-                limits.setdefault(view.name, {"models": {}})["new_calls"] = new_calls
-            self._saved_calls[view.name] = view.calls
-        return limits
-
-    def _tell_of_limit(self, now: float, key_name: str, evidence: RateLimited | QuotaSpent | Rejected) -> None:
+    def _tell_of_limit(self, now: float, key_name: str, evidence: ClosesKey) -> None:
         views = self._pool.snapshot(now)
         number, view = next(((n, v) for n, v in enumerate(views, start=1) if v.name == key_name), (0, None))
         if view is None:
@@ -545,14 +520,15 @@ class KeyBroker:
             )
         )
 
-    def _tell_of_spending(self, budget: Budget) -> None:
-        if budget.warning_due():
-            self._emit(BudgetNoticed(spent_usd=budget.spent_usd, budget_usd=budget.cap_usd))
+    def _tell_of_spending(self, funds: Funds) -> None:
+        if funds.warning_due():
+            self._emit(BudgetNoticed(spent_usd=funds.spent_usd, budget_usd=funds.cap_usd, day=funds.day))
 
 
-def _shortfall(budget: Budget, estimated_usd: float) -> BudgetNoticed:
-    spent = budget.spent_usd
-    return BudgetNoticed(spent_usd=spent, budget_usd=budget.cap_usd, needed_usd=spent + estimated_usd)
+def _shortfall(funds: Funds, estimated_usd: float) -> BudgetNoticed:
+    spent = funds.spent_usd
+    needed = spent + estimated_usd
+    return BudgetNoticed(spent_usd=spent, budget_usd=funds.cap_usd, needed_usd=needed, day=funds.day)
 
 
 def _is_far_off(why: object, now: float) -> bool:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,13 +18,13 @@ from typing import Any
 from agentos.distribution import install_line
 from agentos.environment import environment
 from agentos.errors import UsageError
-from agentos.files import PRIVATE_FILE_MODE, create_private, lock_of, locked, write_private
+from agentos.files import PRIVATE_FILE_MODE, create_private, read_regular_text
 from agentos.hints import Hint
 from agentos.keys.key_spec import KeySpec
 from agentos.paths import credentials_path, key_salt_path
 from agentos.providers.registry import key_variables, providers
 from agentos.text.suggestions import did_you_mean, nearest
-from agentos.text.toml import NotToml, parse_toml
+from agentos.text.toml import MOST_CHARACTERS, NotToml, parse_toml
 
 LIMIT_VARIABLE = "AGENTOS_CREDENTIAL_LIMIT"
 KEYRING_SERVICE = "agentos"
@@ -35,17 +33,15 @@ SECRET_FIELDS = ("secret", "env", "keyring")
 NUMBER_FIELDS = ("max_concurrent", "rpm", "tpm", "rpd")
 KNOWN_FIELDS = frozenset({"name", "provider", "group", *SECRET_FIELDS, *NUMBER_FIELDS})
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"[!-~]+")
 _OWN_PROVIDER = re.compile(r"[a-z][a-z0-9_]{0,15}")
 _DECLARE = 'add [providers.NAME] kind = "openai", base_url = "https://…" to agentos.toml'
-_SHOWABLE_WORD = re.compile(r"[a-z_]{1,16}")
 _KEY_HEADER = re.compile(r"\s*\[\[\s*key\s*\]\]\s*(#.*)?")
-_ANY_HEADER = re.compile(r"\s*\[")
+_SHOWABLE_WORD = re.compile(r"[a-z_]{1,16}")
 
 KeyringGet = Callable[[str, str], str | None]
-KeyringSet = Callable[[str, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +84,11 @@ class CredentialSet:
         return {credential.spec.name: credential.secret for credential in self.credentials}
 
     def fingerprints(self, salt: bytes) -> dict[str, str]:
-        """Key name to the fingerprint of its secret."""
-        return {name: fingerprint(secret or f"no secret: {name}", salt) for name, secret in self.secrets.items()}
+        """Key name to the fingerprint of its secret at its provider: one secret may be good at several."""
+        return {
+            each.spec.name: fingerprint(f"{each.spec.provider} {each.secret or f'no secret: {each.spec.name}'}", salt)
+            for each in self.credentials
+        }
 
     def changed_secrets(self, before: CredentialSet) -> frozenset[str]:
         """Keys of both sets whose secret is another one now: what `KeyPool.replace_keys` wants to know."""
@@ -110,7 +109,7 @@ def load_credentials(
     """
     path = credentials_path() if path is None else path
     environ = environment() if environ is None else environ
-    text = _read(path)
+    text = read_file(path)
     warnings: list[str] = []
     credentials: list[Credential] = []
     missing: list[MissingSecret] = []
@@ -135,55 +134,6 @@ def scrubbed(environ: Mapping[str, str], credentials: CredentialSet) -> dict[str
     }
 
 
-def add_credential(
-    path: Path,
-    spec: KeySpec,
-    *,
-    secret: str | None = None,
-    env: str | None = None,
-    use_keyring: bool = False,
-    keyring_set: KeyringSet | None = None,
-) -> None:
-    """Append a key, leaving the rest of the file as it is. The secret goes to the file, or to the OS keyring.
-
-    Give `secret`, or `env` to name the variable that holds it; `use_keyring` keeps the secret out of the file.
-    """
-    where = f"key {spec.name!r}" if _NAME.fullmatch(spec.name) else "the key"
-    if secret is not None:
-        secret = _checked_secret(secret, where)
-    entry = _entry(spec, secret=secret, env=env, use_keyring=use_keyring)
-    _check_entry(entry, where)
-    path = path.resolve()
-    with locked(lock_of(path)):
-        text = _read(path) or ""
-        if any(existing.get("name") == spec.name for existing in _parse(path, text)):
-            raise UsageError(
-                f"{path}: a key named {spec.name!r} exists. "
-                f"Run `{Hint.REMOVE_KEY.line(name=spec.name)}`, or choose another name"
-            )
-        if use_keyring:
-            assert secret is not None
-            (keyring_set or _keyring_set)(KEYRING_SERVICE, spec.name, secret)
-        separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-        write_private(path, f"{text}{separator}{_block(entry)}")
-
-
-def remove_credential(path: Path, name: str) -> None:
-    """Take a key out of the file, leaving the rest as it is. A secret in the OS keyring stays there."""
-    path = path.resolve()
-    with locked(lock_of(path)):
-        text = _read(path) or ""
-        entries = _parse(path, text)
-        index = next((i for i, entry in enumerate(entries) if entry.get("name") == name), None)
-        if index is None:
-            known = ", ".join(sorted(str(entry.get("name")) for entry in entries)) or "none"
-            raise UsageError(f"{path}: no such key; the file's keys: {known}")
-        shortened = _without_block(text, index)
-        if shortened is None or _parse(path, shortened) != entries[:index] + entries[index + 1 :]:
-            raise UsageError(f"{path}: this layout cannot be edited safely: remove the key by hand")
-        write_private(path, shortened)
-
-
 def fingerprint(secret: str, salt: bytes) -> str:
     """A keyed hash that tells secrets apart on this machine and nothing about them elsewhere."""
     return hmac.new(salt, secret.encode(), hashlib.sha256).hexdigest()[:32]
@@ -194,7 +144,7 @@ def load_salt(path: Path | None = None) -> bytes:
     path = key_salt_path() if path is None else path
     try:
         if not path.exists():
-            create_private(path, secrets.token_hex(32))  # Another process may be first: then its salt is read.
+            create_private(path, os.urandom(32).hex())  # Another process may be first: then its salt is read.
         salt = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -205,10 +155,10 @@ def load_salt(path: Path | None = None) -> bytes:
     return salt
 
 
-def _read(path: Path) -> str | None:
+def read_file(path: Path) -> str | None:
     """The file's text; None if there is no file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular_text(path, MOST_CHARACTERS + 1)
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -216,16 +166,19 @@ def _read(path: Path) -> str | None:
     except NotADirectoryError:
         raise UsageError(f"{path.parent} is not a folder. Set AGENTOS_HOME to a folder you can write to.") from None
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        if not error.errno:
+            raise UsageError(f"{path}: cannot be read ({error})") from None
+        reason = os.strerror(error.errno)
         raise UsageError(f"{path}: cannot be read ({reason}): `{Hint.MAKE_PRIVATE.line(path=path)}`") from None
 
 
-def _parse(path: Path, text: str) -> list[dict[str, Any]]:
+def parse_entries(path: Path, text: str) -> list[dict[str, Any]]:
     """The `[[key]]` entries. The parser's own words are not shown: they may quote a secret."""
     try:
         document = parse_toml(text)
     except NotToml as error:
-        place = f" at {error.place}: check the quotes and brackets there" if error.place else ": check its numbers"
+        # Without a place, the words are ours and quote nothing.
+        place = f" at {error.place}: check the quotes and brackets there" if error.place else f": {error}"
         raise UsageError(f"{path}: not valid TOML{place}") from None
     entries = document.get("key", [])
     unknown = sorted(name for name in document if name != "key")
@@ -242,12 +195,12 @@ def _from_file(
     warnings: list[str],
     missing: list[MissingSecret],
 ) -> list[Credential]:
-    lines = _header_lines(text)
+    lines = header_lines(text)
     credentials: dict[str, Credential] = {}
     holders: dict[tuple[str, str], str] = {}
-    for index, entry in enumerate(_parse(path, text)):
+    for index, entry in enumerate(parse_entries(path, text)):
         where = f"{path}, line {lines[index] + 1}" if index < len(lines) else str(path)
-        spec = _check_entry(entry, where)
+        spec = check_entry(entry, where)
         where = f"{where}: key {spec.name!r}"
         if spec.name in credentials or spec.name in [each.spec.name for each in missing]:
             raise UsageError(f"{where}: another key has this name: give each key its own")
@@ -267,9 +220,13 @@ def _from_file(
     return list(credentials.values())
 
 
-def _check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
+def header_lines(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.splitlines()) if _KEY_HEADER.fullmatch(line)]
+
+
+def check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
     name = entry.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not KEY_NAME.fullmatch(name):
         raise UsageError(f"{where}: a key needs a name of letters, digits, '.', '_' or '-': name = \"alpha\"")
     where = where if repr(name) in where else f"{where}: key {name!r}"
     unknown = sorted(str(item) for item in entry if item not in KNOWN_FIELDS)
@@ -283,7 +240,7 @@ def _check_entry(entry: Mapping[str, Any], where: str) -> KeySpec:
         shown = f" {provider!r}" if is_showable else ""
         raise UsageError(f"{where}: unknown provider{shown}; use one of {', '.join(providers())}.{hint}")
     group = entry.get("group", name)
-    if not isinstance(group, str) or not _NAME.fullmatch(group):
+    if not isinstance(group, str) or not KEY_NAME.fullmatch(group):
         raise UsageError(f"{where}: group must be a name of letters, digits, '.', '_' or '-'")
     for number in NUMBER_FIELDS:
         value = entry.get(number, 1)
@@ -314,7 +271,7 @@ def _find_secret(
     entry: Mapping[str, Any], name: str, where: str, environ: Mapping[str, str], keyring_get: KeyringGet
 ) -> str:
     if "secret" in entry:
-        return _checked_secret(entry["secret"], where)
+        return checked_secret(entry["secret"], where)
     if "env" in entry:
         value = environ.get(entry["env"], "")
         if not value.strip():
@@ -322,16 +279,16 @@ def _find_secret(
             raise MissingSecretError(
                 f"{where}: the environment variable {shown} is not set: export it, or remove the key"
             )
-        return _checked_secret(value, where)
+        return checked_secret(value, where)
     stored = keyring_get(KEYRING_SERVICE, name)
     if stored is None:
         raise MissingSecretError(
             f"{where}: the OS keyring has no secret for it: `{Hint.REMOVE_KEY.line(name=name)}`, then add it again"
         )
-    return _checked_secret(stored, where)
+    return checked_secret(stored, where)
 
 
-def _checked_secret(secret: object, where: str) -> str:
+def checked_secret(secret: object, where: str) -> str:
     if not isinstance(secret, str) or not _SECRET.fullmatch(secret.strip()):
         raise UsageError(f"{where}: the secret is empty or has spaces, line breaks or non-ASCII characters in it")
     return secret.strip()
@@ -343,7 +300,7 @@ def _from_plain_variables(environ: Mapping[str, str], served: set[str]) -> list[
     for variable, provider in key_variables().items():
         value = environ.get(variable, "").strip()
         if value and provider not in served and value not in found.setdefault(provider, []):
-            found[provider].append(_checked_secret(value, f"environment variable {variable}"))
+            found[provider].append(checked_secret(value, f"environment variable {variable}"))
     credentials = []
     for provider, provider_secrets in found.items():
         for number, secret in enumerate(provider_secrets, start=1):
@@ -378,46 +335,8 @@ def _group_warnings(credentials: list[Credential]) -> list[str]:
     return warnings
 
 
-def _entry(spec: KeySpec, *, secret: str | None, env: str | None, use_keyring: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": spec.name, "provider": spec.provider}
-    if spec.group != spec.name:
-        entry["group"] = spec.group
-    if use_keyring and secret is not None:
-        entry["keyring"] = True
-    elif secret is not None:
-        entry["secret"] = secret
-    if env is not None:
-        entry["env"] = env
-    if spec.max_concurrent != 1:
-        entry["max_concurrent"] = spec.max_concurrent
-    entry |= {name: getattr(spec, name) for name in ("rpm", "tpm", "rpd") if getattr(spec, name) is not None}
-    return entry
-
-
-def _block(entry: Mapping[str, Any]) -> str:
-    """An entry as TOML. Its strings are visible ASCII, for which JSON and TOML write alike."""
-    return "".join(["[[key]]\n", *(f"{name} = {json.dumps(value)}\n" for name, value in entry.items())])
-
-
-def _header_lines(text: str) -> list[int]:
-    return [number for number, line in enumerate(text.splitlines()) if _KEY_HEADER.fullmatch(line)]
-
-
-def _without_block(text: str, index: int) -> str | None:
-    """The text without the `[[key]]` block; comments just above the next header stay with that."""
-    headers = _header_lines(text)
-    if index >= len(headers):
-        return None
-    lines = text.splitlines(keepends=True)
-    start = headers[index]
-    end = next((number for number in range(start + 1, len(lines)) if _ANY_HEADER.match(lines[number])), len(lines))
-    while end < len(lines) and end > start + 1 and lines[end - 1].lstrip()[:1] in ("", "#"):
-        end -= 1
-    return "".join(lines[:start] + lines[end:])
-
-
 def _keyring_get(service: str, name: str) -> str | None:
-    keyring = _keyring()
+    keyring = os_keyring()
     try:
         found: str | None = keyring.get_password(service, name)
     except keyring.errors.KeyringError as error:
@@ -427,15 +346,7 @@ def _keyring_get(service: str, name: str) -> str | None:
     return found
 
 
-def _keyring_set(service: str, name: str, secret: str) -> None:
-    keyring = _keyring()
-    try:
-        keyring.set_password(service, name, secret)
-    except keyring.errors.KeyringError as error:
-        raise UsageError(f"key {name!r}: the OS keyring refused it ({type(error).__name__}): unlock it") from None
-
-
-def _keyring() -> Any:
+def os_keyring() -> Any:
     try:
         import keyring  # noqa: PLC0415  an optional dependency, slow to load
         import keyring.errors  # noqa: PLC0415

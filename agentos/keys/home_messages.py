@@ -97,6 +97,8 @@ class LaneNews:
     until: float | None
     words: tuple[str, ...]
     slots: int
+    is_overload: bool = False
+    """As of `limited`: because the provider is overloaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

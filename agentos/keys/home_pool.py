@@ -10,7 +10,6 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from agentos.keys.home_messages import (
     GiveBack,
@@ -26,9 +25,10 @@ from agentos.keys.home_messages import (
 )
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.memory import LimitMemory
-from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyPool, NoneValid
+from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, NoneValid
+from agentos.keys.remembering_pool import RememberingPool
 from agentos.keys.send_log import SendLog
-from agentos.providers.evidence import Abandoned, QuotaSpent, RateLimited, Rejected
+from agentos.providers.evidence import Abandoned, ClosesKey
 
 SETTLE_SECONDS = 0.7
 """How long a new owner waits at most for those who outlived the last one to say what they hold."""
@@ -61,11 +61,17 @@ class HomePool:
         survivors: Iterable[str] = (),
     ) -> None:
         """`survivors` are clients of an earlier owner that live: nothing is given before they have said hello."""
-        self._memory = memory
-        self._sends = sends
         self._clock = clock
-        # Fences of one owner after another grow, so that none means two leases.
-        self._pool = KeyPool((), rng=rng or random.Random(), first_fence=int(clock() * 1000) << 12)
+        self._pool = RememberingPool(
+            (),
+            now=clock(),
+            rng=rng or random.Random(),
+            memory=memory,
+            sends=sends,
+            # Fences of one owner after another grow, so that none means two leases.
+            first_fence=int(clock() * 1000) << 12,
+            has_rivals=False,
+        )
         self._clients: dict[str, _Client] = {}
         self._groups: dict[str, str] = {}
         """Of each key."""
@@ -73,7 +79,6 @@ class HomePool:
         self._awaited = set(survivors)
         self._settled_at = clock() + SETTLE_SECONDS
         self._out: list[Delivery] = []
-        self._saved_calls: dict[str, int] = {}
 
     def take(self, client: str, message: ToOwner) -> None:
         """What a client says; `turn` has what follows from it."""
@@ -106,7 +111,7 @@ class HomePool:
     def turn(self) -> list[Delivery]:
         """Who is told what now. Each answer is given once."""
         if self._by_ticket and not self.is_settling:
-            self._grant()
+            self._give(self._pool.grants(self._clock()))
         for client, known in self._clients.items():
             for route in dict.fromkeys((*known.lanes, *map(_route, known.wants.values()))):
                 self._tell_of_lane(client, known, route)
@@ -122,19 +127,8 @@ class HomePool:
         return None if due is None else max(0.0, due - now)
 
     def save(self) -> None:
-        """Remember limits for the next owner. Not being able to is no reason to stop."""
-        if self._memory is None:
-            return
-        limits: dict[str, Any] = self._pool.export_limits()
-        for view in self._pool.snapshot(self._clock()):
-            new_calls = view.calls - self._saved_calls.get(view.name, 0)
-            if new_calls > 0:
-                limits.setdefault(view.name, {"models": {}})["new_calls"] = new_calls
-            self._saved_calls[view.name] = view.calls
-        try:
-            self._memory.save(limits, {mark: mark for mark in self._marks()}, now=self._clock())
-        except OSError:
-            self._memory = None
+        """Remember limits for the next owner."""
+        self._pool.save(self._clock())
 
     def _greet(self, client: str, hello: Hello) -> None:
         known = self._clients.setdefault(client, _Client())
@@ -143,8 +137,8 @@ class HomePool:
         known.told.clear()
         self._replace_keys()
         now = self._clock()
-        if self._memory is not None and is_new:
-            self._pool.import_limits(now, self._memory.load({mark: mark for mark in is_new}))
+        if is_new:
+            self._pool.recall(now, {mark: mark for mark in is_new})
         for held in hello.held:
             self._pool.adopt(
                 now, owner=f"{client}/{held.owner}", key_name=held.mark, model=held.model, fence=held.fence
@@ -180,7 +174,7 @@ class HomePool:
         now = self._clock()
         self._clients[client].told.clear()
         self._pool.release(now, back.mark, back.fence, back.evidence)
-        if isinstance(back.evidence, RateLimited | QuotaSpent | Rejected):
+        if isinstance(back.evidence, ClosesKey):
             view = next((view for view in self._pool.snapshot(now) if view.name == back.mark), None)
             if view is not None:
                 news = KeyNews(
@@ -188,24 +182,6 @@ class HomePool:
                 )
                 self._out.append((client, news))
             self.save()
-
-    def _grant(self) -> None:
-        now = self._clock()
-        if self._sends is None:
-            self._give(self._pool.grants(now))
-            return
-        grants: list[Grant] = []
-        try:
-            with self._sends.turn():
-                self._pool.import_sends(now, self._sends.sent_by_others({m: m for m in self._marks()}, now))
-                grants = self._pool.grants(now)
-                for grant in grants:
-                    self._sends.note(grant.key_name, grant.model, now, grant.tokens)
-        except OSError:
-            self._sends = None
-            grants = grants or self._pool.grants(now)
-        # What the pool has given is out, whether or not it could be noted.
-        self._give(grants)
 
     def _give(self, grants: Iterable[Grant]) -> None:
         for grant in grants:
@@ -250,6 +226,7 @@ class HomePool:
         A group of which clients have different keys is no group here: each would be served with the others' keys.
         """
         self._groups = _groups([known.keys for known in self._clients.values()])
+        self._pool.know_marks({mark: mark for mark in self._marks()})
         by_mark: dict[str, list[SharedKey]] = {}
         for known in self._clients.values():
             for mark, key in known.keys.items():
@@ -298,7 +275,7 @@ def _tightest(keys: Collection[SharedKey], group: str) -> KeySpec:
 
 def _lane_news(route: Route, why: Exhaustion | None, slots: int) -> LaneNews:
     provider, model, refused_by = route
-    kind, until = "free", None
+    kind, until, is_overload = "free", None, False
     busy: tuple[str, ...] = ()
     limited: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -306,7 +283,7 @@ def _lane_news(route: Route, why: Exhaustion | None, slots: int) -> LaneNews:
         case AllInUse():
             kind, busy, limited, until = "in_use", why.busy, why.limited, why.until
         case AllLimited():
-            kind, until = "limited", why.until
+            kind, until, is_overload = "limited", why.until, why.is_overload
         case NoneValid():
             kind, busy, words = "none_valid", why.names, why.words
     return LaneNews(
@@ -319,4 +296,5 @@ def _lane_news(route: Route, why: Exhaustion | None, slots: int) -> LaneNews:
         until=until,
         words=words,
         slots=slots,
+        is_overload=is_overload,
     )

@@ -11,7 +11,6 @@ import selectors
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,16 +21,16 @@ try:
 except ModuleNotFoundError:  # pragma: no cover - Windows, where every process has a pool of its own
     fcntl = None  # type: ignore[assignment]
 
-from agentos.files import PRIVATE_DIR_MODE, PRIVATE_FILE_MODE
+from agentos.files import PRIVATE_FILE_MODE
 from agentos.keys.home_messages import Hello, to_client, to_owner
 from agentos.keys.home_pool import HomePool
 from agentos.keys.memory import LimitMemory
+from agentos.keys.presence import RETRY_SECONDS, appear, held_lock, is_at, living
 from agentos.keys.send_log import SendLog
 from agentos.paths import key_pool_dir
 from agentos.processes import host
 from agentos.wire import LineBuffer
 
-RETRY_SECONDS = 0.01
 _READ_BYTES = 1 << 16
 _MOST_UNSENT = 16 * 1024 * 1024
 """A client that takes nothing any more is let go."""
@@ -60,9 +59,7 @@ class HomeSocket:
 
     def open(self) -> None:
         """Say that this client lives. Raises OSError where the folder cannot be used."""
-        clients = self._folder / "clients"
-        clients.mkdir(mode=PRIVATE_DIR_MODE, parents=True, exist_ok=True)
-        self._client_fd = _kept_locked(clients / self.client)
+        self._client_fd = appear(self._folder / "clients", self.client)
         # Its path may be longer than the kernel takes for a socket: it is named from the folder.
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -103,7 +100,7 @@ class HomeSocket:
         if pid in (0, os.getpid()) or not host.is_suspended(pid):
             return False
         with suppress(OSError, ValueError):
-            turn = _locked(self._folder / "deposing.lock")
+            turn = held_lock(self._folder / "deposing.lock")
             try:
                 if int((self._folder / "owner.lock").read_text()) == pid:
                     (self._folder / "owner.lock").unlink()
@@ -120,10 +117,10 @@ class HomeSocket:
     def _become_owner(self) -> bool:
         path = self._folder / "owner.lock"
         try:
-            descriptor = _locked(path)
+            descriptor = held_lock(path)
         except BlockingIOError:
             return False
-        if not _is_at(descriptor, path):
+        if not is_at(descriptor, path):
             os.close(descriptor)  # Somebody was deposed just now: the lock is another file.
             return False
         os.ftruncate(descriptor, 0)
@@ -139,7 +136,8 @@ class HomeSocket:
             os.umask(before)
         listener.listen(128)
         place = _Place(descriptor, path)
-        self._server = OwnerServer(listener, self._make_pool(self._survivors()), place)
+        survivors = living(self._folder / "clients", but=self.client)
+        self._server = OwnerServer(listener, self._make_pool(survivors), place)
         self._server.start()
         return True
 
@@ -147,47 +145,6 @@ class HomeSocket:
         if self._server is not None:
             self._server.stop()
             self._server = None
-
-    def _survivors(self) -> set[str]:
-        """Other clients that live. What the dead have left is removed."""
-        found = set()
-        for path in (self._folder / "clients").iterdir():
-            if path.name == self.client:
-                continue
-            try:
-                os.close(_locked(path))
-            except BlockingIOError:
-                found.add(path.name)
-            except OSError:
-                continue
-            else:
-                path.unlink(missing_ok=True)
-        return found
-
-
-def _locked(path: Path) -> int:
-    """Held until the descriptor is closed, at the latest by the end of the process. Raises BlockingIOError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _kept_locked(path: Path) -> int:
-    """Like `_locked`, of a file of one's own.
-
-    A new owner that looks just now who lives may have it locked, or take it for one that a dead client has left.
-    """
-    while True:
-        with suppress(BlockingIOError):
-            descriptor = _locked(path)
-            if _is_at(descriptor, path):
-                return descriptor
-            os.close(descriptor)
-        time.sleep(RETRY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +157,10 @@ class _Place:
     @property
     def is_ours(self) -> bool:
         """Another process may take the place of one that was suspended."""
-        return _is_at(self.descriptor, self.path)
+        return is_at(self.descriptor, self.path)
 
     def leave(self) -> None:
         os.close(self.descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one of this name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
 
 
 def _pid_behind(connection: socket.socket) -> int:

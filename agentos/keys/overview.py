@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,24 +23,65 @@ def key_rows(credentials: CredentialSet, memory: LimitMemory) -> list[KeyView]:
     """Every key in its order, with what earlier runs learned of it."""
     if not credentials.credentials:
         return []
+    from random import Random  # noqa: PLC0415
+
     from agentos.keys.pool import KeyPool  # noqa: PLC0415
 
     known = memory.load(credentials.fingerprints(load_salt()))
-    pool = KeyPool(credentials.specs, rng=random.Random())
+    pool = KeyPool(credentials.specs, rng=Random())
     now = time.time()
     pool.import_limits(now, known)
     return [replace(view, calls=int(known.get(view.name, {}).get("calls", 0))) for view in pool.snapshot(now)]
 
 
-def serving_keys(credentials: CredentialSet) -> list[KeySpec]:
-    """The keys that may serve, now or when a limit ends: all but those a provider rejected. Writes nothing."""
+def learned_limits(credentials: CredentialSet, memory: LimitMemory) -> dict[str, list[str]]:
+    """What runs learned of each key's limits, in words, by the key's name. Writes nothing."""
+    if not credentials.credentials or not key_salt_path().exists():
+        return {}
+    known = memory.load(credentials.fingerprints(load_salt()))
+    return {
+        name: [words for model, limits in record.get("models", {}).items() for words in _limit_words(model, limits)]
+        for name, record in known.items()
+    }
+
+
+def _limit_words(model: str, limits: Mapping[str, Any]) -> Iterator[str]:
+    used = {(what, seconds): total for what, seconds, total, _ends in limits.get("day", ())}
+    for what, seconds, value in limits.get("learned", ()):
+        spent = f", {used[what, seconds]:,} of them used" if (what, seconds) in used else ""
+        per = {60.0: "minute", 3600.0: "hour", 86400.0: "day"}.get(float(seconds), f"{seconds:g} s")
+        yield f"{model}: {value:,} {str(what).replace('_', ' ')} per {per}{spent}"
+    if "felt" in limits:
+        from agentos.keys.inferred_limit import AGE_SECONDS  # noqa: PLC0415  As the pool.
+
+        number, is_told, changed = limits["felt"]
+        if time.time() - changed > AGE_SECONDS[is_told]:
+            return
+        judged = "" if is_told else ", judging by what was refused"
+        yield f"{model}: {'' if is_told else 'about '}{number:g} requests per minute{judged}"
+
+
+def serving_keys(credentials: CredentialSet, provider: str = "", model: str = "") -> list[KeySpec]:
+    """The keys that may serve such a call, now or when a limit ends. Writes nothing.
+
+    Without a model, all but those that a provider rejected.
+    """
     # Where there is no salt yet, nothing is known of any key, and looking must not make one.
     if not credentials.credentials or not key_salt_path().exists():
         return list(credentials.specs)
     from agentos.keys.memory import LimitMemory  # noqa: PLC0415
 
-    rejected = {row.name for row in key_rows(credentials, LimitMemory()) if row.state == "rejected"}
-    return [spec for spec in credentials.specs if spec.name not in rejected]
+    if not model:
+        rejected = {row.name for row in key_rows(credentials, LimitMemory()) if row.state == "rejected"}
+        return [spec for spec in credentials.specs if spec.name not in rejected]
+    from random import Random  # noqa: PLC0415  As above.
+
+    from agentos.keys.pool import KeyPool  # noqa: PLC0415
+
+    pool = KeyPool(credentials.specs, rng=Random())
+    pool.import_limits(time.time(), LimitMemory().load(credentials.fingerprints(load_salt())))
+    serving = pool.serving_names(provider, model)
+    return [spec for spec in credentials.specs if spec.name in serving]
 
 
 def to_document(row: KeyView) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentos.keys.felt import FeltLimit, Send
+from agentos.keys.inferred_limit import InferredLimit, Send
+from agentos.keys.timeline import insert_in_order
 from agentos.providers.evidence import LearnedLimit, RateLimited
 
 CLOCK_GRAIN_SECONDS = 1e-6
@@ -87,7 +88,7 @@ class _Window:
 
     def charge(self, expires: float, amount: int) -> _Charge:
         entry = _Charge(expires, amount)
-        self.charges.append(entry)
+        insert_in_order(self.charges, entry, lambda charge: charge.expires)
         self.total += amount
         return entry
 
@@ -144,14 +145,14 @@ class Pace:
         self._history: deque[Sent] = deque(maxlen=HISTORY_LENGTH)
         self._usual_output = 0.0
         """Tokens of an answer, by the latest ones: nobody knows before the call."""
-        self._felt = FeltLimit()
+        self._inferred = InferredLimit()
         self._smoothed_at = -math.inf
         self._last_send = -math.inf
         self._hold_until = -math.inf
 
     def opening(self, now: float, tokens: int) -> float:
         """When the next call of so many tokens fits; `now` if it fits at once."""
-        opening = max(now, self._hold_until, self._felt.opening(now))
+        opening = max(now, self._hold_until, self._inferred.opening(now))
         is_smoothed = self._smoothed_at > now - SMOOTHING_SECONDS
         size = self._estimated(tokens)
         for window in self._windows.values():
@@ -167,7 +168,7 @@ class Pace:
     def record_send(self, now: float, tokens: int, day_ends: float) -> Receipt:
         """Count a call that goes now."""
         self._last_send = now
-        receipt = Receipt(Sent(now, self._estimated(tokens)), self._felt.send(now))
+        receipt = Receipt(Sent(now, self._estimated(tokens)), self._inferred.send(now))
         while self._history and self._history[0].at < now - HISTORY_SECONDS:
             self._history.popleft()
         self._history.append(receipt.sent)
@@ -179,34 +180,30 @@ class Pace:
 
     def remember_send(self, at: float, size: Size, day_ends: float) -> None:
         """Count a call that an earlier run made within the last minutes."""
-        self._felt.remember(at)
-        self._history.appendleft(Sent(at, size))
+        self._inferred.remember(at)
+        insert_in_order(self._history, Sent(at, size), lambda sent: sent.at)
         for window in self._windows.values():
             if not window.lasts_a_day:
                 window.charge_send(at, size, day_ends)
-                window.charges = deque(sorted(window.charges, key=lambda charge: charge.expires))
-
-    def sends_since(self, moment: float) -> list[Sent]:
-        return [sent for sent in self._history if sent.at > moment]
 
     @property
     def knows_rate(self) -> bool:
         """Whether the pace itself keeps calls within what is accepted."""
         told = any(w.what == "requests" and w.limit is not None and not w.lasts_a_day for w in self._windows.values())
-        return told or self._felt.limit is not None
+        return told or self._inferred.limit is not None
 
     def seconds_between(self, now: float) -> float | None:
         """How far apart calls are, if they are spaced."""
-        limit = self._felt.limit
-        return MINUTE_SECONDS / limit if limit and self._felt.is_spaced(now) else None
+        limit = self._inferred.limit
+        return MINUTE_SECONDS / limit if limit and self._inferred.is_spaced(now) else None
 
     def accept(self, now: float, receipt: Receipt) -> None:
         """The call was let in."""
-        self._felt.accept(now, receipt.request)
+        self._inferred.accept(now, receipt.request)
 
     def drop(self, receipt: Receipt) -> None:
         """The call came to nothing that tells of a limit."""
-        self._felt.drop(receipt.request)
+        self._inferred.drop(receipt.request)
 
     def settle(self, receipt: Receipt, used: Size) -> None:
         """Replace the estimate of a call by the tokens it used."""
@@ -226,7 +223,7 @@ class Pace:
         self.learn(now, others, day_ends, is_refusal=True)
         is_about_tokens = bool(said.limits) and not told
         if not is_about_tokens:
-            self._felt.refuse(
+            self._inferred.refuse(
                 now,
                 receipt.request,
                 is_first=is_first,
@@ -234,10 +231,10 @@ class Pace:
                 told=min(told) if told else None,
             )
         else:
-            self._felt.drop(receipt.request)
+            self._inferred.drop(receipt.request)
 
     def _is_minutes_requests(self, limit: LearnedLimit) -> bool:
-        """The limit that is felt as well, unless good replies tell it."""
+        """The limit that is inferred as well, unless good replies tell it."""
         window = self._windows.get(("requests", MINUTE_SECONDS))
         is_told_by_answers = window is not None and window.learned is not None
         return (limit.what, limit.window_seconds) == ("requests", MINUTE_SECONDS) and not is_told_by_answers
@@ -257,15 +254,15 @@ class Pace:
             window = self._window((limit.what, limit.window_seconds), day_ends)
             window.learned, window.learned_at, window.is_from_refusal = limit.value, now, is_refusal
             if not is_refusal and (limit.what, limit.window_seconds) == ("requests", MINUTE_SECONDS):
-                self._felt.forget()
+                self._inferred.forget()
             if limit.remaining == 0 and limit.resets_in_seconds is not None:
-                # The reset is when all of it is back; one call's worth is back much sooner.
-                pause = max(limit.resets_in_seconds, 0.0) / limit.value
+                # The reset is when all of it is back; one call's worth is back much sooner, and within the window.
+                pause = min(max(limit.resets_in_seconds, 0.0) / limit.value, limit.window_seconds)
                 self._hold_until = max(self._hold_until, now + pause)
 
     def export(self, skew: float) -> dict[str, Any]:
         """Learned limits and what is used of the day, in wall-clock time."""
-        record: dict[str, Any] = self._felt.export(skew)
+        record: dict[str, Any] = self._inferred.export(skew)
         learned = [[w.what, w.seconds, w.learned] for w in self._windows.values() if w.learned is not None]
         if learned:
             record["learned"] = learned
@@ -282,7 +279,7 @@ class Pace:
             self.learn(now, (limit,), day_ends, is_refusal=True)
         requests = self._windows.get(("requests", MINUTE_SECONDS))
         if requests is None or requests.limit is None:
-            self._felt.restore(now, skew, record)
+            self._inferred.restore(now, skew, record)
         for what, seconds, total, ends in record.get("day", ()):
             window = self._window((what, float(seconds)), day_ends)
             window.forget(now)

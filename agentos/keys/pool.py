@@ -8,15 +8,16 @@ import math
 import random
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, assert_never
 
-from agentos.keys.felt import Send
 from agentos.keys.groups import Group, PooledKey
+from agentos.keys.inferred_limit import Send
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.lanes import Lane, LaneId, Waiter
+from agentos.keys.overload import OverloadPause
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, MINUTE_SECONDS, Receipt, Sent, Size
-from agentos.keys.quota import LimitKind, Quota, clean_delay, next_day_reset
+from agentos.keys.quota import LimitKind, Quota, next_day_reset
 from agentos.providers.evidence import (
     Abandoned,
     Evidence,
@@ -30,11 +31,6 @@ from agentos.providers.evidence import (
     TransportFailed,
 )
 
-OVERLOAD_BASE_SECONDS = 1.0
-OVERLOAD_CAP_SECONDS = 60.0
-OVERLOAD_WITNESSES = 8
-OVERLOAD_MEMORY_SECONDS = 120.0
-"""How many of the latest calls, and how far back, count for whether a provider is overloaded."""
 DOUBT_SECONDS = 600.0
 """How long a group that refused a model is not asked again by a call that another group has refused."""
 CLOCK_JUMP_SECONDS = 1.0
@@ -73,6 +69,8 @@ class AllLimited:
     """Every valid key is limited; the first limit ends at `until`, UTC epoch seconds."""
 
     until: float
+    is_overload: bool = False
+    """Not by a limit of theirs: the provider is overloaded, and all its calls pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,33 +113,6 @@ class PastSend:
 
 
 @dataclass(slots=True)
-class _Pause:
-    """An overloaded provider's pause."""
-
-    until: float = 0.0
-    strikes: int = 0
-    fence: int = -1
-    latest: OrderedDict[str, tuple[float, bool]] = field(default_factory=OrderedDict)
-    """The latest calls: when they were answered, and whether with an overload."""
-
-    def note(self, now: float, call: str, *, is_overload: bool) -> None:
-        self.latest.pop(call, None)
-        self.latest[call] = (now, is_overload)
-        while len(self.latest) > OVERLOAD_WITNESSES or self._oldest < now - OVERLOAD_MEMORY_SECONDS:
-            self.latest.popitem(last=False)
-
-    @property
-    def _oldest(self) -> float:
-        return next(iter(self.latest.values()))[0]
-
-    @property
-    def is_believed(self) -> bool:
-        """One request may fail for itself however often it is sent; several, and most of the latest, do not."""
-        overloads = sum(is_overload for _, is_overload in self.latest.values())
-        return overloads >= 2 and 2 * overloads >= len(self.latest)
-
-
-@dataclass(slots=True)
 class _Granted:
     """What the pool knows of a key that is out for a call."""
 
@@ -178,7 +149,7 @@ class KeyPool:
         self._lanes: dict[LaneId, Lane] = {}
         self._provider_lanes: dict[str, list[Lane]] = defaultdict(list)
         self._waiting: dict[LaneId, Lane] = {}
-        self._pauses: dict[str, _Pause] = defaultdict(_Pause)
+        self._pauses: dict[str, OverloadPause] = defaultdict(OverloadPause)
         self._waiters: dict[int, Waiter] = {}
         self._leases: dict[int, _Granted] = {}
         self._ended: OrderedDict[int, _Granted] = OrderedDict()
@@ -354,7 +325,7 @@ class KeyPool:
             else:
                 return None
         if not busy:
-            return AllLimited(limits_end - self._skew)
+            return AllLimited(limits_end - self._skew, is_overload=limits_end == pause_ends)
         return AllInUse(_valid_names(busy), _valid_names(limited), limits_end - self._skew if limited else None)
 
     def _none_valid(self, provider: str, model: str) -> NoneValid:
@@ -374,6 +345,10 @@ class KeyPool:
             carried = sum(key.spec.max_concurrent for key in group.keys.values() if key.is_valid)
             slots += min(carried, 1) if quota is not None and quota.is_reopening else carried
         return slots
+
+    def serving_names(self, provider: str, model: str) -> tuple[str, ...]:
+        """Keys that can serve such a call, now or when a limit ends."""
+        return _valid_names(group for group, _ in self._serving(provider, model, frozenset()))
 
     def snapshot(self, now: float) -> list[KeyView]:
         """Every key, in the order given."""
@@ -412,18 +387,6 @@ class KeyPool:
             group = self._group_of(key)
             for model, known in record.get("models", {}).items():
                 self._quota(group, model).restore(time, self._skew, known, self._day_end(key.spec.provider))
-
-    def recent_sends(self, now: float) -> list[PastSend]:
-        """The calls of the last minute, for a pool that takes over."""
-        time = self._advance(now)
-        return [
-            PastSend(name, model, sent.at - self._skew, sent.size.input_tokens, sent.size.output_tokens)
-            for groups in self._groups.values()
-            for group in groups.values()
-            for name in itertools.islice(group.keys, 1)
-            for model, quota in group.quotas.items()
-            for sent in quota.pace.sends_since(time - MINUTE_SECONDS)
-        ]
 
     def import_sends(self, now: float, sends: Iterable[PastSend]) -> None:
         """Count calls that others have just made with these keys. Unknown keys are ignored."""
@@ -611,7 +574,7 @@ class KeyPool:
                 lease.key.is_proven = True
                 quota.prove(time)
                 quota.finish_probe(time, fence, succeeded=True)
-                self._end_overload(time, lease)
+                self._pauses[provider].clear(time, lease.call, fence)
                 self._deny_elsewhere(time, lease)
             case RateLimited():
                 lease.key.is_proven = True
@@ -637,7 +600,8 @@ class KeyPool:
                     self._seek_verdict(time, lease)
                 quota.finish_probe(time, fence, succeeded=False)
             case Overloaded():
-                self._pause_provider(time, lease, evidence)
+                pause = self._pauses[provider]
+                pause.blame(time, lease.call, fence, evidence, self._rng, newest_fence=self._newest_fence)
                 quota.finish_probe(time, fence, succeeded=False)
             case RequestFailed() | Abandoned():
                 self._end_verdicts(provider, lease.model, lease.avoided)
@@ -670,26 +634,6 @@ class KeyPool:
         for group in (groups[name] for name in avoided if name in groups):
             self._quota(group, model).end_verdict()
             self._ready_everywhere(group)
-
-    def _pause_provider(self, time: float, lease: _Granted, said: Overloaded) -> None:
-        """Overload is believed when several calls say so. A request that fails alone is its caller's to try again."""
-        pause, fence = self._pauses[lease.key.spec.provider], lease.fence
-        pause.note(time, lease.call, is_overload=True)
-        if not pause.is_believed:
-            return
-        if fence > pause.fence:
-            pause.fence = self._newest_fence
-            pause.strikes += 1
-        backoff = min(OVERLOAD_BASE_SECONDS * 2.0 ** min(pause.strikes - 1, 30), OVERLOAD_CAP_SECONDS)
-        wait = max(clean_delay(said.retry_after_seconds) or 0.0, backoff)
-        pause.until = max(pause.until, time + wait + self._rng.uniform(0.0, 0.25 * backoff))
-
-    def _end_overload(self, time: float, lease: _Granted) -> None:
-        """A call that began after the pause went well: the next overload starts small again."""
-        pause = self._pauses[lease.key.spec.provider]
-        pause.note(time, lease.call, is_overload=False)
-        if lease.fence > pause.fence:
-            pause.strikes = 0
 
     def _closed_until(self, time: float, quota: Quota | None) -> float:
         """The end of a limit, or of a pause by pacing that is long enough to tell of; else 0."""

@@ -14,14 +14,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from agentos.keys.pace import CLOCK_GRAIN_SECONDS, DAY_SECONDS, Pace, Receipt
 from agentos.providers.evidence import KEY_STATES, NotServed, QuotaSpent, RateLimited
 from agentos.providers.registry import providers
+from agentos.providers.replies import LONGEST_WAIT_SECONDS
 
 BACKOFF_BASE_SECONDS = 2.0
 BACKOFF_CAP_SECONDS = 300.0
 PACED_BACKOFF_CAP_SECONDS = 10.0
 """Where the pace itself holds calls back, a limit that has fallen is met again soon."""
-LONGEST_LIMIT_SECONDS = 40 * DAY_SECONDS
-"""A monthly spend limit is the longest wait a provider means; more is a broken number."""
-
 PROOF_SECONDS = DAY_SECONDS
 """How long a call that went well speaks for a key: a day may end what it had."""
 
@@ -62,9 +60,9 @@ def next_day_reset(provider: str, wall_now: float) -> float:
 
 def clean_delay(seconds: float | None) -> float | None:
     """A provider's delay as a number that can be waited; None if it is not one."""
-    if seconds is None or not math.isfinite(seconds):
+    if seconds is None or not seconds <= LONGEST_WAIT_SECONDS:
         return None
-    return min(max(seconds, 0.0), LONGEST_LIMIT_SECONDS)
+    return max(seconds, 0.0)
 
 
 class Quota:

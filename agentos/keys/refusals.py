@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from agentos.clock import local_second
 from agentos.errors import BudgetReachedError, NoOtherKeyError, NoUsableKeyError, QuotaGoneError, UsageError
 from agentos.hints import Hint
-from agentos.keys.budget import Budget
+from agentos.keys.budget import Funds
 from agentos.keys.leases import Ask
-from agentos.text.words import budget_reached
+from agentos.text.words import budget_reached, day_budget_reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,11 @@ def no_key(ask: Ask, names: tuple[str, ...], words: tuple[str, ...] = ()) -> NoU
         return NoUsableKeyError(
             f"No key for {model}. Add one: `{Hint.ADD_KEY.line(provider=ask.provider)}`, or choose another model."
         )
-    said = "".join(f' {ask.provider} says: "{each}"' for each in words)
+    said = "".join(f' {ask.provider} says: "{each}".' for each in words)
+    settled = f" Once that is settled: `{Hint.RESET_KEY.line(name=names[0])}`." if words and len(names) == 1 else ""
     return NoUsableKeyError(
         f"No usable key for {model}: {', '.join(names)} rejected or without quota.{said} "
-        f"See `{Hint.CHECK_KEYS.line()}`."
+        f"See `{Hint.CHECK_KEYS.line()}`.{settled}"
     )
 
 
@@ -40,8 +41,13 @@ def no_other_key(ask: Ask) -> NoOtherKeyError:
     return NoOtherKeyError(f"No other key for {ask.provider}:{ask.model} can be tried now.")
 
 
-def no_money(ask: Ask, budget: Budget) -> BudgetReachedError:
-    return BudgetReachedError(budget_reached(budget.spent_usd, budget.cap_usd, ask.estimated_cost_usd or 0.0))
+def no_money(ask: Ask, funds: Funds) -> BudgetReachedError:
+    if funds.problem:
+        return BudgetReachedError(f"The day's budget cannot be kept, so no call is made: {funds.problem}.")
+    estimated_usd = ask.estimated_cost_usd or 0.0
+    if funds.day:
+        return BudgetReachedError(day_budget_reached(funds.spent_usd, funds.cap_usd, estimated_usd, funds.day))
+    return BudgetReachedError(budget_reached(funds.spent_usd, funds.cap_usd, estimated_usd))
 
 
 def no_price(ask: Ask) -> UsageError:
@@ -51,16 +57,16 @@ def no_price(ask: Ask) -> UsageError:
 def price_missing(model: str) -> str:
     """Why a budget does not go with this model, and what makes it do so."""
     return (
-        f"{model} has no price, so that a budget cannot hold. Say what it costs, in dollars per million tokens in "
-        f'and out: --unpriced 2/12, or in agentos.toml: [prices] models = ["{model} 2/12"].'
+        f"{model} has no price, so a budget cannot be kept. Say what it costs, in dollars per million tokens in "
+        f'and out: --unpriced 2/12, or below [prices] in agentos.toml: models = ["{model} 2/12"].'
     )
 
 
 def no_such_model(provider: str, model: str) -> str:
     """Why a run ends whose items all need this model."""
     return (
-        f"{provider} has no model {provider}:{model}, which every item needs: the run ends here, and what was not "
-        "done stays to be done. Correct the model's name, and run the command again."
+        f"{provider} has no model {provider}:{model}, which every item needs: the run ends here, and unfinished "
+        "items stay pending. Correct the model's name, and run the command again."
     )
 
 

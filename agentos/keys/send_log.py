@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # pragma: no cover - Windows, where pools do not take turns
-    fcntl = None  # type: ignore[assignment]
 
 from agentos.files import PRIVATE_DIR_MODE, PRIVATE_FILE_MODE
 from agentos.keys.pool import PastSend
+from agentos.keys.presence import begin_turn, end_turn
 from agentos.paths import key_sends_path
 
 KEPT_SECONDS = 120.0
-TURN_TRIES, TURN_PAUSE_SECONDS = 100, 0.001
 LONGEST_BYTES = 1024 * 1024
 """Of a file that is shortened when it is next opened; a line is about a hundred."""
 
@@ -41,23 +35,11 @@ class SendLog:
     def turn(self) -> Iterator[None]:
         """Nobody else sends inside the block. Raises OSError when the log cannot be kept."""
         descriptor = self._opened()
-        self._wait_for_turn(descriptor)
+        begin_turn(descriptor)
         try:
             yield
         finally:
-            self._end_turn(descriptor)
-
-    def _wait_for_turn(self, descriptor: int) -> None:
-        """A turn takes far less than a millisecond. Nobody waits for one whose process was suspended in it."""
-        for _ in range(TURN_TRIES if fcntl is not None else 0):
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            time.sleep(TURN_PAUSE_SECONDS)
-
-    def _end_turn(self, descriptor: int) -> None:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            end_turn(descriptor)
 
     def note(self, fingerprint: str, model: str, at: float, tokens: int) -> None:
         """In a turn. Raises OSError when it cannot be kept."""
@@ -102,11 +84,11 @@ class SendLog:
         """Keep the end of a long log. In place: others have it open."""
         if os.fstat(descriptor).st_size <= LONGEST_BYTES:
             return
-        self._wait_for_turn(descriptor)
+        begin_turn(descriptor)
         try:
             size = os.fstat(descriptor).st_size
             kept = os.pread(descriptor, LONGEST_BYTES // 2, size - LONGEST_BYTES // 2).partition(b"\n")[2]
             os.ftruncate(descriptor, 0)
             os.write(descriptor, kept)
         finally:
-            self._end_turn(descriptor)
+            end_turn(descriptor)

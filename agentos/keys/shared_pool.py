@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from agentos.keys.credentials import CredentialSet
 from agentos.keys.home_messages import (
@@ -33,7 +32,7 @@ from agentos.keys.home_messages import (
 )
 from agentos.keys.home_socket import HomeSocket, is_possible
 from agentos.keys.key_spec import KeySpec
-from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyView, NoneValid, PastSend
+from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyView, NoneValid
 from agentos.providers.evidence import Abandoned, Evidence
 from agentos.wire import LineBuffer
 
@@ -56,8 +55,6 @@ def shared_pool(credentials: CredentialSet, salt: bytes) -> SharedPool | None:
 
 class SharedPool:
     """Used from one thread, beside its own. Times that are passed in count for nothing: the owner has a clock."""
-
-    is_shared = True
 
     def __init__(self, specs: Iterable[KeySpec], marks: Mapping[str, str], home: HomeSocket) -> None:
         self._home = home
@@ -198,7 +195,7 @@ class SharedPool:
             case "limited":
                 assert news is not None
                 assert news.until is not None
-                return AllLimited(news.until) if news.until > now else None
+                return AllLimited(news.until, news.is_overload) if news.until > now else None
             case "none_valid":
                 assert news is not None
                 return NoneValid(self._named(news.busy), news.words)
@@ -217,13 +214,8 @@ class SharedPool:
         """Whether the owner has said what became of the key since it was last given back."""
         return key_name in self._news
 
-    def export_limits(self) -> dict[str, Any]:
+    def save(self, now: float) -> None:
         """The owner remembers."""
-        return {}
-
-    def import_limits(self, now: float, limits: Mapping[str, Any]) -> None: ...
-
-    def import_sends(self, now: float, sends: Iterable[PastSend]) -> None: ...
 
     def close(self) -> None:
         """Leave. What is still held is given back by that."""

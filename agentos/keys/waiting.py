@@ -57,9 +57,11 @@ class WaitingNotices:
         if self._since is None:
             self._since = now
         match why:
-            case AllLimited(until=until) if not self._is_said("limited"):
-                left = round(until - now, 1)
-                self._say(PoolExhausted(kind="limited", until=stamp_of_epoch(until), seconds=left, waiting=waiting))
+            case AllLimited(until=until, is_overload=is_overload) if not self._is_said("limited"):
+                left, opens = round(until - now, 1), stamp_of_epoch(until)
+                self._say(
+                    PoolExhausted(kind="limited", until=opens, seconds=left, waiting=waiting, is_overload=is_overload)
+                )
             case AllInUse(busy=busy, limited=limited) if self._said is None and self._is_worth_saying(now):
                 self._say(
                     PoolExhausted(kind="in_use", names=busy, limited=limited, slots=slots, waiting=waiting),

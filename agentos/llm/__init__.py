@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentos.errors import CallCancelledError
-    from agentos.llm.broker import current_broker, set_broker
+    from agentos.llm.broker_choice import current_broker, set_broker
     from agentos.llm.calls import agenerate, close, generate, preload
     from agentos.llm.cancellation import cancel_calls
     from agentos.llm.context import set_call_context
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    **dict.fromkeys(("current_broker", "set_broker"), "broker"),
+    **dict.fromkeys(("current_broker", "set_broker"), "broker_choice"),
     **dict.fromkeys(("agenerate", "close", "generate", "preload"), "calls"),
     **dict.fromkeys(("CallCancelledError", "cancel_calls"), "cancellation"),
     **dict.fromkeys(("set_call_context",), "context"),

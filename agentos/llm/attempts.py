@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from agentos.errors import NoOtherKeyError
 from agentos.keys.leases import Ask, Lease, LeaseBroker
+from agentos.keys.redaction import redactor_of
 from agentos.llm import pricing, settings
-from agentos.llm.broker import current_broker
+from agentos.llm.broker_choice import current_broker
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.errors import ModelNotServedError, ModelRequestError, ProviderUnavailableError
 from agentos.llm.retries import Failures, GiveUp, RetryPolicy, TryAgain, after_failure
@@ -21,6 +22,7 @@ from agentos.providers.evidence import (
     Evidence,
     KeyTrouble,
     NotServed,
+    Overloaded,
     QuotaSpent,
     RequestFailed,
     TransportFailed,
@@ -73,7 +75,7 @@ def _attempt_with_lease(broker: LeaseBroker, lease: Lease, attempt: Attempt, can
     evidence: Evidence = Abandoned()
     try:
         cancellation.check()
-        attempted = _quotable(_without_secret(attempt(lease), lease.secret))
+        attempted = _quotable(without_secret(attempt(lease), lease.secret))
         evidence = attempted.evidence
         return attempted
     finally:
@@ -103,14 +105,15 @@ def _quotable(attempted: Attempted) -> Attempted:
     return attempted
 
 
-def _without_secret(attempted: Attempted, secret: str) -> Attempted:
-    """Providers quote what they were sent; nothing that is kept of an answer repeats the key."""
+def without_secret(attempted: Attempted, secret: str) -> Attempted:
+    """Providers quote what they were sent; nothing that is kept of a failure repeats the key, in whatever form."""
     evidence = attempted.evidence
-    if not secret:
+    if not secret or not isinstance(evidence, KeyTrouble | TransportFailed | RequestFailed | Overloaded):
         return attempted
-    if isinstance(evidence, KeyTrouble | TransportFailed | RequestFailed):
-        evidence = replace(evidence, reason=evidence.reason.replace(secret, "[key]"))
-    return replace(attempted, evidence=evidence, detail=attempted.detail.replace(secret, "[key]"))
+    masked = redactor_of(secret).redact_text
+    if not isinstance(evidence, Overloaded):
+        evidence = replace(evidence, reason=masked(evidence.reason))
+    return replace(attempted, evidence=evidence, detail=masked(attempted.detail))
 
 
 def _error(request: Request, attempted: Attempted, attempts: int) -> ModelRequestError | ProviderUnavailableError:
@@ -124,7 +127,9 @@ def _error(request: Request, attempted: Attempted, attempts: int) -> ModelReques
         case TransportFailed(reason=reason):
             what = f"{_address(model.provider)}did not answer: {_reason(reason) or 'connection failed'}"
         case _:
-            what = "is overloaded"
+            # A request that always makes a server fail looks the same as one that is busy: its own words tell more.
+            said = _reason(attempted.detail)
+            what = f"could not answer: {said}" if said else "is overloaded"
     return ProviderUnavailableError(f"{model} {what} ({attempts} attempts); run again later to resume.")
 
 

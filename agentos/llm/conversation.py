@@ -28,7 +28,7 @@ class Image:
         """The kind of picture is taken from the file's name."""
         media_type = mimetypes.guess_type(str(path))[0] or ""
         if not media_type.startswith("image/"):
-            raise UsageError(f"{path} is not named like a picture: use .png, .jpg, .gif or .webp.")
+            raise UsageError(f"{path} has no image extension: use .png, .jpg, .gif or .webp.")
         return cls(data=Path(path).read_bytes(), media_type=media_type)
 
     @classmethod

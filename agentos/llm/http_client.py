@@ -17,6 +17,8 @@ import httpx2
 
 from agentos.environment import environment
 from agentos.keys.faults import simulates_429
+from agentos.llm.connection_errors import may_have_arrived
+from agentos.llm.proxies import DIRECT
 from agentos.llm.through_gateway import LEASE_HEADER, TARGET_HEADER, Failure, is_failure
 from agentos.llm.tls import bundle_context
 from agentos.providers.answers import StreamWatch, answer_fault
@@ -42,8 +44,10 @@ class Exchange:
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     error_body: bytes = b""
-    address: str = ""
-    """Where it went: host and port."""
+    url: str = ""
+    """Where it went."""
+    may_have_arrived: bool = False
+    """No reply came, but the request may be answered."""
     fault: Evidence | None = None
     """Why a reply with a good status is no answer, whatever the SDK made of it."""
 
@@ -58,7 +62,7 @@ class KeyedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         exchange = current_exchange.get()
-        exchange.address = request.url.netloc.decode("ascii", errors="replace")
+        exchange.url = str(request.url)
         simulated = self._simulated_answer(exchange.provider, request)
         # A redirect would carry the key to another host.
         options["follow_redirects"] = False
@@ -71,6 +75,7 @@ class KeyedClient(httpx2.AsyncClient):
             exchange.headers = dict(response.headers)
             received = await _received(response, exchange)
         except httpx2.RequestError as error:
+            exchange.may_have_arrived = may_have_arrived(error)
             error.request = request
             raise
         received.request = request
@@ -104,7 +109,7 @@ async def _received(response: httpx2.Response, exchange: Exchange) -> httpx2.Res
 async def _fail(response: httpx2.Response, exchange: Exchange) -> None:
     """The gateway has had no reply: raise what a connection of our own would have."""
     failure = Failure.read(await _read(response, MOST_ERROR_BYTES))
-    exchange.fault = TransportFailed(reason=failure.reason)
+    exchange.fault = TransportFailed(reason=failure.reason, may_be_charged=failure.may_have_arrived)
     if failure.timed_out:
         raise httpx2.ConnectTimeout("no connection")
     raise httpx2.ConnectError("no connection")
@@ -209,6 +214,5 @@ def new_client() -> KeyedClient:
         timeout=httpx2.Timeout(600.0, connect=_CONNECT_SECONDS),
         limits=limits,
         verify=ssl_context(),
-        # Not by way of a proxy that the user has for the world outside.
-        mounts={"http://127.0.0.1": None},
+        mounts=DIRECT,
     )

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from agentos.keys.leases import LeaseBroker
-from agentos.llm.broker import set_broker
+from agentos.llm.broker_choice import set_broker
 from agentos.llm.cancellation import cancel_calls
 from agentos.llm.context import calls_made, set_call_context
 from agentos.llm.settings import declare_for_worker
@@ -85,7 +85,7 @@ class ModelCalls:
     def notice(options: Mapping[str, Any], loaded: Collection[str]) -> str:
         """A budget counts calls that are made through us."""
         if options.get("has_budget") and not _calls_models(loaded):
-            return "the graph does not call models through agentos.llm: --budget does not see what it spends"
+            return "the graph does not call models through agentos.llm: the budget does not see what it spends"
         return ""
 
     def begin(self, leases: LeaseBroker, mask: Callable[[str], str], notes: str) -> None:

@@ -14,6 +14,7 @@ from agentos.keys.credentials import Credential, CredentialSet, load_salt
 from agentos.keys.leases import Lease
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool
+from agentos.llm.attempts import without_secret
 from agentos.llm.calls import sdk
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.conversation import Message
@@ -63,7 +64,7 @@ def refusal_of(credential: Credential, model: str) -> tuple[int | None, str]:
     attempted = _call(credential, ModelName.parse(model))
     match attempted.evidence:
         case RequestFailed(status=status) | NotServed(status=status):
-            return status, _refusal(attempted).replace(credential.secret, "[key]")
+            return status, _refusal(attempted)
         case _:
             return None, ""
 
@@ -101,7 +102,7 @@ def _call(credential: Credential, model: ModelName) -> Attempted:
     if not model.model:
         return Attempted(evidence=RequestFailed(reason=f"no model to try it with: --model {model.provider}:MODEL"))
     attempted: Attempted = sdk(model.provider).send(request, messages, None, lease, Cancellation())
-    return attempted
+    return without_secret(attempted, credential.secret)
 
 
 def _remember(credentials: CredentialSet, evidence: Sequence[Evidence], models: dict[str, ModelName]) -> None:
@@ -131,8 +132,8 @@ def _checked(credential: Credential, attempted: Attempted, model: ModelName) -> 
         result=result,
         is_usable=is_usable(attempted.evidence),
         model=str(model),
-        note=note.replace(credential.secret, "[key]"),
-        refusal=_refusal(attempted).replace(credential.secret, "[key]"),
+        note=note,
+        refusal=_refusal(attempted),
     )
 
 

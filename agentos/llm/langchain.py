@@ -31,6 +31,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import model_validator
 
 from agentos.errors import UsageError
 from agentos.llm.calls import CallOptions, agenerate, generate
@@ -38,6 +39,7 @@ from agentos.llm.conversation import Message, ToolCall
 from agentos.llm.options import Effort
 from agentos.llm.streams import astream, stream
 from agentos.llm.types import DEFAULT_TIMEOUT_SECONDS, Reply
+from agentos.text.suggestions import did_you_mean
 
 _STATE = "agentos_provider_state"
 """Where a message keeps what its provider wants to see again."""
@@ -57,6 +59,18 @@ class ChatAgentos(BaseChatModel):
     reasoning_effort: Effort | None = None
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     stop_sequences: Sequence[str] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Raises UsageError: LangChain's models drop what they do not know in silence."""
+        known = {*cls.model_fields, *(field.alias for field in cls.model_fields.values() if field.alias)}
+        for name in given:
+            if name not in known:
+                own = [each for each in cls.__annotations__ if each in known]
+                hint = did_you_mean(name, own, f"It takes {', '.join(own)}.")
+                raise UsageError(f"ChatAgentos does not take {name!r}.{hint}")
+        return given
 
     @property
     def _llm_type(self) -> str:

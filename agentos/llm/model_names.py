@@ -17,7 +17,7 @@ def misspelling_words(model: str) -> str:
     if name.provider not in providers() or cost_usd(name, 1, 1) is not None:
         return ""
     close = nearest(name.model, _priced(name.provider), most=1, likeness=_ALIKE)
-    return f"{name} is in no list of prices. Did you mean {name.provider}:{close[0]}?" if close else ""
+    return f"{name} is not in the list of prices. Did you mean {name.provider}:{close[0]}?" if close else ""
 
 
 def _priced(provider: str) -> list[str]:

@@ -42,7 +42,12 @@ class Options:
     @property
     def named(self) -> list[str]:
         """Which of them were asked for, by the names that callers use."""
-        return [name for name in self.__slots__ if getattr(self, name) not in (None, (), False)]
+        return [name for name in self.__slots__ if _is_asked_for(getattr(self, name))]
+
+
+def _is_asked_for(value: object) -> bool:
+    """A temperature or seed of 0 is, although 0 equals False."""
+    return value is not None and value is not False and value != ()
 
 
 def read_options(
@@ -84,7 +89,7 @@ def _tool(tool: Any) -> Tool:
         case _ if callable(tool):
             return Tool.from_function(tool)
         case _:
-            raise UsageError(f"{tool!r} is no tool: give a function, an agentos.llm.Tool, or a dict with its name.")
+            raise UsageError(f"{tool!r} is not a tool: give a function, agentos.llm.Tool or dict with its name.")
 
 
 def _check_values(options: Options) -> None:
@@ -116,7 +121,7 @@ def _check_together(options: Options, *, has_output_type: bool) -> None:
     if options.native_output and not has_output_type:
         raise UsageError("native_output=True says how structured output is made: give output_type as well.")
     if has_output_type and options.tools:
-        raise UsageError("tools and output_type exclude each other: ask for the structure when the tools are done.")
+        raise UsageError("tools and output_type cannot be combined: ask for the structure when the tools are done.")
     if has_output_type and options.on_text is not None:
         raise UsageError("A structured answer counts when it is whole: stream without output_type.")
 

@@ -14,7 +14,7 @@ from typing import Any
 from agentos.errors import UsageError
 from agentos.files import write_whole
 from agentos.llm import settings
-from agentos.llm.broker import masked
+from agentos.llm.broker_choice import masked
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.context import CallPlace
 from agentos.llm.conversation import ToolCall

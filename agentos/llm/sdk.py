@@ -29,7 +29,7 @@ from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextP
 from pydantic_ai.models import Model, StreamedResponse
 
 from agentos.keys.leases import Lease
-from agentos.llm import loop, pricing, sdk_request
+from agentos.llm import event_loop, pricing, sdk_request
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.connection_errors import connection_problem
 from agentos.llm.conversation import Message, ToolCall
@@ -60,7 +60,7 @@ def send(
     exchange = Exchange(request.model.provider, lease.secret, lease.through)
     if lease.most_output_tokens is not None:
         request = replace(request, max_output_tokens=lease.most_output_tokens)
-    return loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)
+    return event_loop.call_loop.run(_attempt(request, messages, schema, exchange), cancellation)
 
 
 async def _attempt(
@@ -78,7 +78,7 @@ async def _attempt(
         reason = f"no answer in {request.timeout_seconds:g} s"
         evidence = TransportFailed(reason=reason, may_be_charged=True)
         return Attempted(evidence=evidence, timed_out=True, has_begun=teller.has_begun)
-    except (AgentRunError, UserError, httpx2.HTTPError, ValueError) as error:
+    except (AgentRunError, UserError, httpx2.HTTPError, ValueError, RecursionError) as error:
         # Returned as evidence, not raised: SDK errors hold requests and responses that must not travel further.
         return replace(_failed(error, exchange), has_begun=teller.has_begun)
 
@@ -160,7 +160,7 @@ def _tool_call(part: ToolCallPart) -> ToolCall:
 
 def _failed(error: Exception, exchange: Exchange) -> Attempted:
     evidence = _evidence(error, exchange)
-    if isinstance(evidence, TransportFailed) and (exchange.status == 200 or isinstance(error, ModelTimeoutError)):
+    if isinstance(evidence, TransportFailed) and (exchange.status == 200 or exchange.may_have_arrived):
         evidence = replace(evidence, may_be_charged=True)
     return Attempted(
         evidence=evidence,
@@ -180,9 +180,12 @@ def _evidence(error: Exception, exchange: Exchange) -> Evidence:
             # An error event inside a stream that began with 200.
             return classify(exchange.provider, error.status_code, error.headers or {}, error.body, now=time.time())
         case ModelConnectionError():
-            return TransportFailed(reason=connection_problem(error, exchange.address) or _phase(error))
+            return TransportFailed(reason=connection_problem(error, exchange.url) or _phase(error))
         case ContentFilterError():
             return RequestFailed(status=exchange.status, reason=_FILTERED)
+        case ValueError() if exchange.status is None:
+            # Before anything was sent: a picture, say, whose address leads nowhere and which the SDK must fetch.
+            return RequestFailed(reason=f"it cannot be sent: {error}")
         case ModelAPIError() | UnexpectedModelBehavior() | ValueError():
             return TransportFailed(reason="an unreadable answer")
         case _:
@@ -199,7 +202,7 @@ def _provider_message(body: bytes) -> str:
     """The words of an error reply, for people. Nothing is decided by them."""
     try:
         message = json.loads(body)["error"]["message"]
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return ""
     return message if isinstance(message, str) else ""
 
@@ -260,7 +263,7 @@ if hasattr(os, "register_at_fork"):
 
 def close() -> None:
     """Close connections and the loop's thread; the next call opens new ones."""
-    loop.call_loop.stop(_clients.close())
+    event_loop.call_loop.stop(_clients.close())
 
 
 def preload(names: Sequence[str]) -> None:
@@ -274,7 +277,8 @@ def preload(names: Sequence[str]) -> None:
 
 async def _warm_up(provider: Provider) -> None:
     """One call that never leaves the process: SDKs build most of themselves during their first call."""
-    name = ModelName(provider.name, provider.default_model or "warm-up")
+    # With the maker before it, as who sells models of many makers wants their names.
+    name = ModelName(provider.name, provider.default_model or "openai/warm-up")
     request = Request(model=name, messages=(Message("user", "warm up"),), system="warm up")
     headers, content = provider.sample_answer.encoded()
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=content))

@@ -130,7 +130,8 @@ def state_of(response: ModelResponse, name: ModelName) -> str:
 
 def model_settings(request: Request) -> ModelSettings:
     options = request.options
-    settings = ModelSettings(max_retries=0, timeout=request.timeout_seconds)
+    # From 2.68 on, the machinery puts words of its own before the system prompt of some models unless told not to.
+    settings = ModelSettings(max_retries=0, timeout=request.timeout_seconds, framing_announcement="never")
     if request.max_output_tokens is not None:
         settings["max_tokens"] = request.max_output_tokens
     if options.temperature is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentos.environment import environment
@@ -14,6 +14,7 @@ from agentos.providers.registry import providers
 from agentos.settings import FROZEN_VARIABLE, load_settings, thaw
 
 _project_urls: Mapping[str, str] = {}
+_project_prices: tuple[tuple[str, ...], str] = ((), "")
 
 
 def use_base_urls(urls: Mapping[str, str]) -> None:
@@ -66,10 +67,17 @@ MODEL_PRICES_VARIABLE = "AGENTOS_PRICES__MODELS"
 UNPRICED_VARIABLE = "AGENTOS_PRICES__UNPRICED"
 
 
+def use_prices(models: Sequence[str], unpriced: str) -> None:
+    """What a project's settings say that models cost, in a process that was not started with them."""
+    global _project_prices
+    _project_prices = (tuple(models), unpriced)
+
+
 def prices() -> tuple[tuple[str, ...], str]:
     """The user's own prices of models, and that of models without one, as written."""
     models = [entry.strip() for entry in environment().get(MODEL_PRICES_VARIABLE, "").split(",")]
-    return tuple(filter(None, models)), environment().get(UNPRICED_VARIABLE, "")
+    of_project, unpriced = _project_prices
+    return of_project or tuple(filter(None, models)), unpriced or environment().get(UNPRICED_VARIABLE, "")
 
 
 def offline_latency_seconds() -> float:

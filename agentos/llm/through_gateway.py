@@ -26,6 +26,8 @@ class Failure:
 
     reason: str
     timed_out: bool = False
+    may_have_arrived: bool = False
+    """The request may be answered, and charged for."""
 
     def encoded(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -34,7 +36,11 @@ class Failure:
     def read(cls, body: bytes) -> Failure:
         try:
             told = json.loads(body)
-            return cls(reason=str(told["reason"]), timed_out=told["timed_out"] is True)
+            return cls(
+                reason=str(told["reason"]),
+                timed_out=told["timed_out"] is True,
+                may_have_arrived=told["may_have_arrived"] is True,
+            )
         except (ValueError, TypeError, LookupError):
             return cls(reason="the gateway of the run gave no answer")
 

@@ -1,4 +1,4 @@
-"""Certificates that users behind a company's proxy have named for other tools."""
+"""Certificates that users behind a company's proxy have named, for this or for other tools."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from pathlib import Path
 from agentos.environment import environment
 from agentos.errors import UsageError
 
+_FOLDERS = "SSL_CERT_DIR"
+_VARIABLES = ("SSL_CERT_FILE", _FOLDERS, "REQUESTS_CA_BUNDLE")
+
 
 def bundle_context() -> ssl.SSLContext | None:
-    """With the certificates of REQUESTS_CA_BUNDLE; None when the HTTP library's own way finds the right ones."""
+    """With all certificates that variables name; None when none does, and the HTTP library brings its own."""
     environ = environment()
-    bundle = environ.get("REQUESTS_CA_BUNDLE", "")
-    if not bundle or environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR"):
+    named = {name: environ[name] for name in _VARIABLES if environ.get(name)}
+    if not named:
         return None
-    is_folder = Path(bundle).is_dir()
-    try:
-        return ssl.create_default_context(capath=bundle if is_folder else None, cafile=None if is_folder else bundle)
-    except OSError as error:
-        raise UsageError(f"REQUESTS_CA_BUNDLE={bundle}: {error.strerror or error}. Correct or unset it.") from None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for name, place in named.items():
+        # One of folders may name several, and some that are not there.
+        is_folder = name == _FOLDERS or Path(place).is_dir()
+        try:
+            context.load_verify_locations(**{"capath" if is_folder else "cafile": place})
+        except OSError as error:
+            raise UsageError(f"{name}={place}: {error.strerror or error}. Correct or unset it.") from None
+    return context

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from agentos.page.guard import Role
-from agentos.page.mask import Mask
-
-
-class Refused(Exception):
-    """The request cannot be served; its text is for people."""
-
-    def __init__(self, status: int, text: str, hint: str = "", command: str = "") -> None:
-        super().__init__(text)
-        self.status = status
-        self.document = {"error": text, "hint": hint, "command": command}
-
-
-def encoded(document: Any, mask: Mask) -> bytes:
-    """JSON for one line: nobody's text can end it."""
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return mask.bytes(text.encode(errors="replace"))
+from agentos.page.mask import Mask, encoded
+from agentos.page.refused import Refused
 
 
 def answer(request: Request, document: Any, status: int = 200) -> Response:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,23 +18,25 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-import agentos
 from agentos import dashboard
 from agentos.clock import stamp, utc_now
 from agentos.dashboard.payload import run_page, timeline
+from agentos.dashboard.view import RunView
+from agentos.errors import AgentosError
 from agentos.page import control, items, reviewing
-from agentos.page.answers import Refused, answer, encoded, may_control, parameter, refusal, whole_number
+from agentos.page.answers import answer, may_control, parameter, refusal, whole_number
 from agentos.page.documents import ItemPlace
+from agentos.page.event_streams import BEAT_SECONDS, Patches, RunStream
 from agentos.page.feed import Feeds, RunFeed
-from agentos.page.guard import CONTROL_HEADER
 from agentos.page.history import chosen, compare, history
-from agentos.page.home import Home, keys_document, no_runs
+from agentos.page.home import Home, keys_document, keys_in_use, live_facts, no_runs
 from agentos.page.logs import CHUNK_BYTES, LogTail, chunk
-from agentos.page.mask import Mask
+from agentos.page.mask import Mask, encoded
 from agentos.page.node_times import NodeTimes
-from agentos.page.streams import BEAT_SECONDS, Patches, RunStream
-from agentos.page.streams_of_work import workstreams_document
+from agentos.page.refused import Refused
+from agentos.page.workstreams import workstreams_document
 from agentos.paths import home_dir
+from agentos.text.words import one_line
 
 MOST_STREAMS: Final = 256
 _LIST_SECONDS: Final = 1.0
@@ -53,7 +55,8 @@ class State:
         self.home = Home()
         self.node_times = NodeTimes()
         self.streams = 0
-        self.patches: dict[str, Patches] = {}
+        self.patches: WeakKeyDictionary[RunFeed, Patches] = WeakKeyDictionary()
+        """As long as a run is looked at: a page that stays open for days keeps none that nobody follows."""
 
 
 def make_app() -> Starlette:
@@ -78,7 +81,7 @@ def make_app() -> Starlette:
         Route("/api/runs/{run}/review", _review, methods=["POST"]),
         Mount("/static", _Static(directory=_STATIC_DIR)),
     ]
-    handlers: dict[Any, Any] = {Refused: refusal, HTTPException: _not_there}
+    handlers: dict[Any, Any] = {Refused: refusal, AgentosError: _in_words, HTTPException: _not_there}
     app = Starlette(routes=routes, exception_handlers=handlers)
     shared = State()
     for name, value in vars(shared).items():
@@ -100,20 +103,34 @@ async def _not_there(request: Request, error: Exception) -> Response:
     return answer(request, {"error": "There is nothing here.", "hint": "", "command": ""}, error.status_code)
 
 
+async def _in_words(request: Request, error: Exception) -> Response:
+    """What a project or a store could not give, with its own reason."""
+    document = {"error": one_line(str(error), longest=1000), "hint": "", "command": ""}
+    return answer(request, document, 409)
+
+
 async def _shell(_request: Request) -> Response:
     return FileResponse(_STATIC_DIR / "index.html", headers={"cache-control": "no-cache"})
 
 
+async def _rows(state: Any) -> list[dict[str, Any]]:
+    """The runs of the home; one that lives stands in the list as on its own page."""
+    rows: list[dict[str, Any]] = await asyncio.to_thread(state.home.rows)
+    for row in rows:
+        feed = state.feeds.of(row["run"]) if row["is_live"] else None
+        if feed is not None:
+            async with feed.up_to_date() as view:
+                row |= live_facts(view)
+    return rows
+
+
 async def _home(request: Request) -> Response:
-    rows = await asyncio.to_thread(request.app.state.home.rows)
+    rows = await _rows(request.app.state)
     return answer(
         request,
         {
-            "version": agentos.__version__,
             "can_control": may_control(request),
-            "user": _user(),
             "home": str(home_dir()),
-            "control_header": CONTROL_HEADER,
             **_runs(rows),
         },
     )
@@ -123,29 +140,21 @@ def _runs(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"now": stamp(utc_now(), "milliseconds"), "runs": rows, "notice": None if rows else no_runs()}
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
-
-
 async def _home_events(request: Request) -> Response:
-    home: Home = request.app.state.home
-    mask: Mask = request.app.state.mask
+    state, mask = request.app.state, request.app.state.mask
 
     async def events() -> AsyncIterator[bytes]:
         sent: list[dict[str, Any]] | None = None
         yield b"retry: 1000\n\n"
         waited = 0.0
         while True:
-            rows = await asyncio.to_thread(home.rows)
+            rows = await _rows(state)
             if rows != sent:
                 sent = rows
                 yield b"event: runs\ndata: %s\n\n" % encoded(_runs(rows), mask)
             elif waited >= BEAT_SECONDS:
                 waited = 0.0
-                yield b": still here\n\n"
+                yield b"event: beat\ndata: {}\n\n"
             await asyncio.sleep(_LIST_SECONDS)
             waited += _LIST_SECONDS
 
@@ -157,9 +166,10 @@ def _stream(request: Request, events: AsyncIterator[bytes]) -> Response:
     state = request.app.state
     if state.streams >= MOST_STREAMS:
         raise Refused(503, "Too many pages are open.", "Close some of them.")
-    state.streams += 1
 
     async def counted() -> AsyncIterator[bytes]:
+        # From here on, and not before: of a reader who is gone by now, nothing ever comes to its end.
+        state.streams += 1
         try:
             async for event in events:
                 yield event
@@ -179,16 +189,10 @@ def _feed(request: Request) -> RunFeed:
 
 async def _run(request: Request) -> Response:
     feed = _feed(request)
-    await _look_at_branches(feed)
+    await feed.gather_extras()
     async with feed.up_to_date() as view:
         document = run_page(view, feed.around(may_control=may_control(request)))
     return answer(request, document)
-
-
-async def _look_at_branches(feed: RunFeed) -> None:
-    async with feed.up_to_date() as view:
-        look = partial(items.branches_of, view, feed.run_dir)
-    feed.branches = await asyncio.to_thread(look)
 
 
 async def _timeline(request: Request) -> Response:
@@ -205,9 +209,7 @@ async def _run_events(request: Request) -> Response:
     if item_id:
         await _known_item(feed, item_id)
         log = LogTail(feed.run_dir, item_id, offset, mask)
-    patches = request.app.state.patches.setdefault(feed.run_dir.name, Patches(feed, mask))
-    if not patches.is_of(feed):
-        patches = request.app.state.patches[feed.run_dir.name] = Patches(feed, mask)
+    patches = request.app.state.patches.setdefault(feed, Patches(mask))
     stream = RunStream(feed, patches, mask, since=since, may_control=may_control(request), log=log)
     return _stream(request, stream.events())
 
@@ -237,8 +239,7 @@ async def _item(request: Request) -> Response:
         records = items.item_records(view, item, feed.around(may_control=is_allowed))
         workflow, project_dir = view.workflow, view.project_dir
     usual = await asyncio.to_thread(request.app.state.node_times.usual, project_dir, workflow)
-    for node in records["nodes"]:
-        node["usual"] = usual.get(node["node"])
+    items.add_usual(records, usual)
     place = await _item_place(feed, item_id)
     make = partial(items.item_document, records, item, place, request.app.state.mask, may_control=is_allowed)
     return answer(request, await asyncio.to_thread(make))
@@ -279,7 +280,16 @@ async def _branch_diff(request: Request) -> Response:
 
 
 async def _keys(request: Request) -> Response:
-    return answer(request, await asyncio.to_thread(keys_document))
+    in_use = [use async for view in _live_views(request.app.state) for use in keys_in_use(view)]
+    return answer(request, await asyncio.to_thread(keys_document, in_use))
+
+
+async def _live_views(state: Any) -> AsyncIterator[RunView]:
+    for row in await asyncio.to_thread(state.home.rows):
+        feed = state.feeds.of(row["run"]) if row["is_live"] else None
+        if feed is not None:
+            async with feed.up_to_date() as view:
+                yield view
 
 
 async def _workstreams(request: Request) -> Response:
@@ -318,7 +328,7 @@ async def _body(request: Request) -> dict[str, Any]:
         said = json.loads(data)
         if isinstance(said, dict):
             return said
-    raise Refused(400, "The request is no JSON object.")
+    raise Refused(400, "The request is not a JSON object.")
 
 
 async def _control(request: Request) -> Response:
@@ -330,6 +340,6 @@ async def _review(request: Request) -> Response:
     feed, said = _feed(request), await _body(request)
     item_id, given, text, seen = (said.get(name, "") for name in ("id", "answer", "text", "seen"))
     if not all(isinstance(each, str) for each in (item_id, given, text, seen)):
-        raise Refused(400, "Item, answer and text are text.")
+        raise Refused(400, "Item, answer and text must be strings.")
     place = await _item_place(feed, item_id)
     return answer(request, await asyncio.to_thread(reviewing.take_answer, place, given, text, seen))

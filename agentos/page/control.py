@@ -5,24 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.engine.control import ask
+from agentos.engine.control import RunOver, ask
 from agentos.engine.steering import ACTS, ITEM_ACTS, NUMBER_ACTS, ActRefused
-from agentos.hints import from_here
-from agentos.page.answers import Refused
-from agentos.records.runs import is_live, read_summary
+from agentos.page.refused import Refused
+from agentos.records.runs import is_live
+from agentos.reporters.run_over import command_instead
 from agentos.text.words import one_line
 
 _PATIENCE_SECONDS: Final = 5.0
-_CONTINUED_BY_THE_SAME_COMMAND: Final = ("resume", "retry", "parallel", "budget")
 
 
 def take_act(run_dir: Path, said: dict[str, Any]) -> dict[str, Any]:
     """Blocking. Raises Refused with why, and with what would do it where this cannot."""
     request = _request(said)
     if not is_live(run_dir):
-        raise _over(run_dir, str(request["act"]))
+        raise _over(run_dir, request)
     try:
-        status = ask(run_dir, request, patience_seconds=_PATIENCE_SECONDS)
+        status = ask(run_dir, request, is_live=is_live, patience_seconds=_PATIENCE_SECONDS)
+    except RunOver:
+        raise _over(run_dir, request) from None
     except ActRefused as refusal:
         raise Refused(409, one_line(str(refusal))) from None
     except (OSError, ValueError) as error:
@@ -40,7 +41,7 @@ def _request(said: dict[str, Any]) -> dict[str, Any]:
     if act in NUMBER_ACTS and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise Refused(400, f"{act} needs a number.")
     if not all(text is None or isinstance(text, str) for text in (item, reason)):
-        raise Refused(400, "An item and a reason are text.")
+        raise Refused(400, "An item and a reason must be strings.")
     return {
         "act": act,
         "via": "page",
@@ -50,9 +51,8 @@ def _request(said: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _over(run_dir: Path, act: str) -> Refused:
-    summary = read_summary(run_dir, with_items=False)
-    command = summary.resume_command if summary and act in _CONTINUED_BY_THE_SAME_COMMAND else ""
-    command = from_here(command, summary.folder) if summary and command else ""
+def _over(run_dir: Path, request: dict[str, Any]) -> Refused:
+    act = request["act"]
+    command = command_instead(run_dir, act, request.get("value"))
     hint = "Its items continue with:" if command else ""
-    return Refused(410, f"The run has ended; there is nothing to {act}.", hint, command)
+    return Refused(410, f"The run is over; there is nothing to {act}.", hint, command)

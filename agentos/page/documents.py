@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from agentos.errors import AgentosError
+from agentos.errors import AgentosError, UsageError
 from agentos.files import read_regular
 from agentos.git.command import Git
 from agentos.paths import home_dir
 from agentos.records.results import read_results
-from agentos.settings import Settings
+from agentos.settings import Settings, load_settings
 from agentos.text.terminal import clean_block
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.implementation.records import Implemented, read_attempt, read_record
@@ -26,7 +27,7 @@ from agentos.workflows.registry import WORKFLOWS
 MOST_BYTES: Final = 2 * 1024 * 1024
 _REPORTS: Final = {"report:test": "test-report.md", "report:implementation": "implementation-report.md"}
 _KIND_WORDS: Final = {
-    "final": "approved text",
+    "final": "the text it ended with",
     "draft": "draft",
     "verdict": "verdict",
     "issue": "the issue it answers",
@@ -63,6 +64,8 @@ class ItemPlace:
     @property
     def stages(self) -> tuple[str, ...]:
         """The workflows whose documents the item has."""
+        if not is_folder(self.project_dir):
+            return ()
         if self.workflow == "pipeline":
             return ("lld", "implementation")
         return (self.workflow,) if self.workflow in WORKFLOWS else ()
@@ -95,6 +98,13 @@ def listed(place: ItemPlace) -> list[Document]:
     if _result(place):
         found.append(Document("result", "result.json", "result", "what its graph came to"))
     return found
+
+
+def rounds_of(documents: list[Document]) -> list[tuple[str, str]]:
+    """Names of drafts and what came of them, each with the next: what is worth comparing."""
+    texts = [each.name for kind in ("draft", "final") for each in documents if each.kind == kind]
+    # What somebody may have changed since is the last of them.
+    return list(pairwise(sorted(texts, key=lambda name: name.startswith("place:"))))
 
 
 def read(place: ItemPlace, name: str) -> Document | None:
@@ -144,6 +154,22 @@ def _in_place(place: ItemPlace, stage: str) -> Path | None:
 def _lineage(place: ItemPlace, stage: str) -> Lineage:
     label = WORKFLOWS[stage].label_prefix + place.item_id
     return Lineage(lineage_dir(place.project_dir, place.settings, label))
+
+
+def settings_of(project_dir: Path) -> Settings:
+    """Of a project that is gone, or whose settings are damaged, those that nobody changed."""
+    try:
+        return load_settings(project_dir) if is_folder(project_dir) else Settings()
+    except UsageError:
+        return Settings()
+
+
+def is_folder(path: Path) -> bool:
+    """Also of a name that no folder can have, which a damaged record may give."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def is_inside(path: Path, folders: tuple[Path, ...]) -> bool:

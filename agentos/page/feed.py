@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections import OrderedDict
@@ -16,25 +17,33 @@ from pathlib import Path
 from typing import Final
 
 from agentos.clock import utc_now
-from agentos.dashboard.payload import Branch, Surroundings
-from agentos.dashboard.view import RunFold, RunView
+from agentos.dashboard.fold import RunFold
+from agentos.dashboard.payload import Surroundings
+from agentos.dashboard.view import RunView
+from agentos.engine.limits import MAX_PARALLELISM
 from agentos.events import Stamped
 from agentos.hints import from_here
+from agentos.page.logs import last_line, log_path
+from agentos.page.run_extras import RunExtras, Wanted, gather_extras
 from agentos.paths import runs_dir
+from agentos.records.folders import is_run_id
 from agentos.records.format import Unreadable, read_record
-from agentos.records.runs import AUDIT_NAME, is_live, is_run_id, past_durations, read_summary
-from agentos.reporters.logs import log_name
-from agentos.reporters.summary import Summary
+from agentos.records.past import past_durations
+from agentos.records.runs import AUDIT_NAME, is_live
+from agentos.reporters.summary import summary_of
 from agentos.text.words import counted
 from agentos.workflows.registry import WORKFLOWS
 
-TICK_SECONDS: Final = 0.1
+TICK_SECONDS: Final = 0.05
 """How often a record that somebody reads is looked at."""
 _LIVENESS_SECONDS: Final = 0.5
+_BESIDE_SECONDS: Final = 2.0
+"""So long at least between two looks at what git has to tell."""
 _YOUNG_SECONDS: Final = 5.0
 """So long a run's folder may be there before its coordinator holds the lock."""
 _MOST_AT_ONCE: Final = 4 << 20
-_TAIL_BYTES: Final = 4096
+_MOST_INLINE: Final = 256 * 1024
+"""More new records than this are read by another thread."""
 _KEPT_FEEDS: Final = 12
 
 
@@ -59,7 +68,9 @@ class RunFeed:
         self._line_versions: dict[str, int] = {}
         self._past: list[float] | None = None
         self._resume_command: str | None = None
-        self.branches: dict[str, Branch] = {}
+        self._beside = RunExtras()
+        self._looked_at = -math.inf
+        self._ended_when_looked = -1
         self._lock = asyncio.Lock()
         self._changed = asyncio.Condition()
         self._readers = 0
@@ -74,6 +85,12 @@ class RunFeed:
         """The run as its record is now. Nothing changes it inside of the block, which must not wait for anything."""
         async with self._lock:
             await self._refresh()
+            yield self.view
+
+    @asynccontextmanager
+    async def as_tailed(self) -> AsyncIterator[RunView]:
+        """The run as the tail last saw it: for those who follow, of whom there are many."""
+        async with self._lock:
             yield self.view
 
     @asynccontextmanager
@@ -104,36 +121,60 @@ class RunFeed:
                 return
 
     def lines_changed_since(self, version: int) -> frozenset[str]:
-        """Items whose last line is another one."""
+        """Items of which something beside the record is another: their last line, their branch."""
         return frozenset(item_id for item_id, at in self._line_versions.items() if at > version)
 
     def around(self, *, may_control: bool) -> Surroundings:
-        view = self._fold.view(is_live=self._is_live)
+        view = self.view
         return Surroundings(
             may_control=may_control,
             past_seconds=self._past or (),
             last_lines={item_id: line for item_id, (_, line) in self._lines.items()},
-            branches=self.branches,
+            branches=self._beside.branches,
+            conflicts=self._beside.conflicts,
+            key_limits=self._beside.key_limits,
+            answered=self._beside.answered,
+            most_parallel=MAX_PARALLELISM,
             resume_command=self._command() if view.is_over else "",
             problem=self._problem(),
         )
 
+    async def gather_extras(self) -> None:
+        """Branches and what else lies beside the record, as it is now."""
+        async with self.up_to_date() as view:
+            wanted, ended = Wanted.of(view, self.run_dir), view.ended_count
+        found = await asyncio.to_thread(gather_extras, wanted)
+        self._looked_at, self._ended_when_looked = time.monotonic(), ended
+        if found != self._beside:
+            self._beside = found
+            self.version += 1
+            about = {*found.branches, *found.conflicts}
+            self._line_versions |= dict.fromkeys(about, self.version)
+
+    async def look_again(self) -> None:
+        """What ended may have left a branch: those who follow the run are told, too."""
+        view = self.view
+        is_due = view.is_over or time.monotonic() - self._looked_at >= _BESIDE_SECONDS
+        if is_due and view.ended_count != self._ended_when_looked:
+            await self.gather_extras()
+
     async def _tail(self) -> None:
         while True:
+            before = self.version
             async with self._lock:
-                before = self.version
                 await self._refresh()
+            await self.look_again()
             if self.version != before:
                 async with self._changed:
                     self._changed.notify_all()
             await asyncio.sleep(TICK_SECONDS)
 
     async def _refresh(self) -> None:
-        if self._grown() > _TAIL_BYTES * 64:
+        if self._grown() > _MOST_INLINE:
             await asyncio.to_thread(self._read)
         else:
             self._read()
-        if self._past is None and self._fold.view(is_live=self._is_live).workflow:
+        if self._past is None and self.view.workflow:
             self._past = await asyncio.to_thread(self._past_durations)
         self._look_whether_it_lives()
         self._read_last_lines()
@@ -169,8 +210,8 @@ class RunFeed:
             self._unreadable[record] = self._unreadable.get(record, 0) + 1
 
     def _past_durations(self) -> list[float]:
-        view = self._fold.view(is_live=self._is_live)
-        return past_durations(Path(view.project_dir), view.workflow) if view.project_dir else []
+        view = self.view
+        return past_durations(Path(view.project_dir), view.workflow, view.models) if view.project_dir else []
 
     def _look_whether_it_lives(self) -> None:
         """Asked before what was written last is read: a run that is dead by then has nothing more to say."""
@@ -184,30 +225,23 @@ class RunFeed:
         self.version += 1
 
     def _read_last_lines(self) -> None:
-        view = self._fold.view(is_live=self._is_live)
-        for item in view.items.values() if self._lines or not view.is_over else ():
-            if not item.is_running:
-                continue
-            path = self.run_dir / log_name(item.id)
+        view = self.view
+        for item_id in () if view.is_over else view.slots.values():
+            path = log_path(self.run_dir, item_id)
             try:
-                size = os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116  Ten times a second.
-            except (OSError, ValueError):
+                size = os.stat(path, follow_symlinks=False).st_size if path else 0  # noqa: PTH116  Often.
+            except OSError:
                 continue
-            known = self._lines.get(item.id, (0, ""))
+            known = self._lines.get(item_id, (0, ""))
             if size != known[0]:
-                self._lines[item.id] = size, _last_line(path, size) or known[1]
+                self._lines[item_id] = size, last_line(self.run_dir, item_id, size) or known[1]
                 self.version += 1
-                self._line_versions[item.id] = self.version
+                self._line_versions[item_id] = self.version
 
     def _command(self) -> str:
         """What continues it, now that it is over."""
         if self._resume_command is None:
-            summary = read_summary(self.run_dir, with_items=False)
-            if summary is None:
-                so_far = Summary()
-                for stamped in _records(self.run_dir):
-                    so_far.add(stamped)
-                summary = so_far.result()
+            summary = summary_of(self.run_dir, with_items=False)
             command = summary.resume_command
             self._resume_command = from_here(command, summary.folder) if command else ""
         return self._resume_command
@@ -223,34 +257,11 @@ class RunFeed:
         return "; ".join(parts)
 
 
-def _records(run_dir: Path) -> list[Stamped]:
-    try:
-        with (run_dir / AUDIT_NAME).open("rb") as lines:
-            return [record for line in lines if isinstance(record := read_record(line), Stamped)]
-    except OSError:
-        return []
-
-
 def _is_young(run_dir: Path) -> bool:
     try:
         return time.time() - run_dir.stat().st_mtime < _YOUNG_SECONDS and not (run_dir / AUDIT_NAME).exists()
     except OSError:
         return False
-
-
-def _last_line(path: Path, size: int) -> str:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    try:
-        tail = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    lines = [line for line in tail.decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 class Feeds:

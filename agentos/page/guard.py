@@ -111,7 +111,7 @@ class Gate:
 
     def _refusal(self, scope: Scope, headers: _Headers) -> Callable[[Send], Awaitable[None]] | None:
         if headers.only("host").casefold() not in self._authorities:
-            return _json(403, "This server does not go by that name. Use the address it printed.")
+            return _json(403, "This server does not answer to that name. Use the address it printed.")
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _json(405, "There is no such request here.")
         if headers.only("content-length").isdecimal() and int(headers.only("content-length")) > _LONGEST_BODY:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentos.dashboard.payload import outcome_kind, project_name
 from agentos.page.home import EndedRun, run_row
-from agentos.records.format import ItemSummary
+from agentos.records.summary import ItemSummary
 from agentos.reporters.wording import outcome_words
 from agentos.text.words import dollars, duration, one_line
 
@@ -45,6 +45,7 @@ def history_row(each: EndedRun) -> dict[str, Any]:
             for name in ("run", "workflow", "project", "started", "total", "exit_code", "words", "kind")
         },
         "good": good,
+        "tried": tried,
         "success": round(good / tried, 4) if tried else None,
         "cost_usd": row["cost_usd"],
         "wall_seconds": summary.wall_seconds,
@@ -96,7 +97,7 @@ def node_rows(nodes: Mapping[tuple[str, str], Sequence[float]]) -> list[dict[str
             "node": one_line(node, longest=80),
             "count": len(seconds),
             "median": round(median(seconds), 3),
-            "p90": round(quantiles(seconds, n=10)[-1] if len(seconds) > 1 else seconds[0], 3),
+            "p90": round(quantiles(seconds, n=10, method="inclusive")[-1] if len(seconds) > 1 else seconds[0], 3),
             "longest": round(max(seconds), 3),
         }
         for (workflow, node), seconds in nodes.items()

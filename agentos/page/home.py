@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.dashboard.payload import count_rows, notice, project_name
+from agentos.dashboard.payload import STATE_NAMES, Surroundings, count_rows, key_rows, notice, project_name
+from agentos.dashboard.view import RunView
 from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.keys.credentials import load_credentials
 from agentos.keys.memory import LimitMemory
-from agentos.keys.overview import key_rows
+from agentos.keys.overview import key_rows as known_keys
+from agentos.keys.overview import learned_limits
 from agentos.keys.pool import KeyView
-from agentos.records.format import RunSummary
-from agentos.records.runs import SUMMARY_NAME, Run, load_run, read_summary, run_dirs
+from agentos.records.folders import SUMMARY_NAME, read_summary, run_dirs
+from agentos.records.runs import AUDIT_NAME, Run, is_live, load_run
+from agentos.records.summary import RunSummary
 from agentos.text.words import one_line
 
 MOST_RUNS: Final = 200
@@ -32,6 +37,8 @@ _KEY_STATES: Final = {
     "out_of_quota": ("cooling", "out of quota", "warn"),
     "rejected": ("rejected", "rejected", "bad"),
 }
+_GRAVITY: Final = ("free", "held", "cooling", "rejected")
+"""States of keys, what can still be done with one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +50,11 @@ class EndedRun:
 
 
 class Home:
-    """Looks at the runs of the home; an ended one is read once. Blocking: call it from a thread."""
+    """Looks at the runs of the home, and reads what has changed. Blocking: call it from a thread."""
 
     def __init__(self) -> None:
         self._ended: dict[str, tuple[int, EndedRun]] = {}
+        self._so_far: dict[str, tuple[tuple[int, bool], Run]] = {}
 
     def rows(self) -> list[dict[str, Any]]:
         """The newest runs first."""
@@ -64,7 +72,19 @@ class Home:
         ended = self._read(run_dir)
         if ended is not None:
             return run_row(ended.run, ended.summary)
-        return run_row(load_run(run_dir), None)
+        return run_row(self._read_so_far(run_dir), None)
+
+    def _read_so_far(self, run_dir: Path) -> Run:
+        """A record that has not grown is not read again: a home may have hundreds of killed runs."""
+        try:
+            size = (run_dir / AUDIT_NAME).stat().st_size
+        except OSError:
+            size = 0
+        mark = size, is_live(run_dir)
+        known = self._so_far.get(run_dir.name)
+        if known is None or known[0] != mark:
+            known = self._so_far[run_dir.name] = mark, load_run(run_dir)
+        return known[1]
 
     def _read(self, run_dir: Path) -> EndedRun | None:
         try:
@@ -109,24 +129,55 @@ def run_row(run: Run, summary: RunSummary | None) -> dict[str, Any]:
     }
 
 
+def live_facts(view: RunView) -> dict[str, Any]:
+    """What changes of a run's row while it is under way, beside how its items ended."""
+    state, kind = STATE_NAMES[view.state]
+    return {"state": state, "words": view.state.value, "kind": kind, "cost_usd": round(view.cost_usd, 6)}
+
+
 def no_runs() -> dict[str, Any]:
     command = Hint.DEMO.line(folder="agentos-demo")
     return notice("There are no runs yet.", "See it work, without a key and without cost:", command)
 
 
-def keys_document() -> dict[str, Any]:
-    """The user's keys by name, with what earlier runs learned of them."""
+def keys_in_use(view: RunView) -> list[dict[str, Any]]:
+    """What a run under way does with its keys; `until` in seconds from now, as in the rows of `keys_document`."""
+    rows = key_rows(view, Surroundings())
+    return [row | {"until": row["until"] and max(0.0, row["until"] - view.elapsed)} for row in rows]
+
+
+def keys_document(in_use: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The user's keys by name, with what earlier runs learned of them and what runs under way do with them."""
     try:
         credentials = load_credentials()
     except UsageError as error:
         return {"keys": [], "notice": notice("The keys cannot be read.", one_line(str(error), longest=1000))}
-    rows = [_key_row(row) for row in key_rows(credentials, LimitMemory())]
+    memory, now = LimitMemory(), time.time()
+    limits = learned_limits(credentials, memory)
+    rows = [_key_row(row, limits.get(row.name, []), now) for row in known_keys(credentials, memory)]
+    rows = [_with_use(row, [use for use in in_use if use["name"] == row["name"]]) for row in rows]
     command = Hint.ADD_KEY.line(provider="google")
     return {"keys": rows, "notice": None if rows else notice("There are no keys.", "Add one:", command)}
 
 
-def _key_row(row: KeyView) -> dict[str, Any]:
-    state, words, kind = _KEY_STATES.get(row.state, ("unknown", row.state, "dim"))
+def _with_use(row: dict[str, Any], uses: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A key as the run sees it that can do the least with it; of its calls, what runs under way have on record."""
+    if not uses:
+        return row
+    worst = max([*uses, row], key=lambda each: _GRAVITY.index(each["state"]))
+    sums = {name: sum(use[name] for use in uses) for name in ("calls", "limited", "tokens", "cost_usd", "waited")}
+    return {
+        **row,
+        **{name: worst[name] for name in ("state", "words", "kind", "until", "reason")},
+        **sums,
+        "calls": max(row["calls"], sums["calls"]),
+        "held_by": [label for use in uses for label in use["held_by"]],
+    }
+
+
+def _key_row(row: KeyView, limits: list[str], now: float) -> dict[str, Any]:
+    """`until` is in seconds from now: the page counts down from when it asked. Nobody counts 429s over all runs."""
+    state, words, kind = _KEY_STATES.get(row.state, ("cooling", row.state.replace("_", " "), "warn"))
     return {
         "name": one_line(row.name, longest=100),
         "provider": one_line(row.provider, longest=60),
@@ -134,14 +185,14 @@ def _key_row(row: KeyView) -> dict[str, Any]:
         "state": state,
         "words": words,
         "kind": kind,
-        "until": None,
+        "until": None if row.until is None or state != "cooling" else round(max(0.0, row.until - now), 1),
         "held_by": [],
         "calls": row.calls,
-        "limited": 0,
+        "limited": None,
         "tokens": 0,
         "cost_usd": 0.0,
         "waited": 0.0,
         "reason": one_line(row.reason, longest=200),
         "minutes": [],
-        "limits": [],
+        "limits": [one_line(limit, longest=200) for limit in limits],
     }

@@ -2,68 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from agentos.dashboard.needs import OPEN, action
-from agentos.dashboard.payload import Branch, Surroundings, item_page
+from agentos.dashboard.needs import action
+from agentos.dashboard.payload import Surroundings, item_page
 from agentos.dashboard.view import ItemView, RunView
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.errors import AgentosError, UsageError
-from agentos.page.answers import Refused
-from agentos.page.branches import branch_diff, branch_facts, branch_of
+from agentos.errors import AgentosError
+from agentos.page.branches import branch_diff, branch_facts
 from agentos.page.diffs import between
-from agentos.page.documents import ItemPlace, listed, read
+from agentos.page.documents import ItemPlace, listed, read, rounds_of, settings_of
+from agentos.page.logs import log_path
 from agentos.page.mask import Mask
+from agentos.page.refused import Refused
 from agentos.page.reviewing import approval_of, rendered, review_of
-from agentos.reporters.logs import log_name
-from agentos.settings import Settings, load_settings
 from agentos.text.words import one_line
-
-_MOST_BRANCHES: Final = 2_000
 
 
 def place_of(view: RunView, item_id: str, run_dir: Path) -> ItemPlace:
-    """Where the item's documents are. A project that is gone, or whose settings are damaged, has none."""
+    """Where the item's documents are."""
     project_dir = Path(view.project_dir)
-    try:
-        settings = load_settings(project_dir) if project_dir.is_dir() else Settings()
-    except UsageError:
-        settings = Settings()
-    return ItemPlace(project_dir, settings, view.workflow, item_id, run_dir)
-
-
-def branches_of(view: RunView, run_dir: Path) -> dict[str, Branch]:
-    """Of every item that has one."""
-    if view.workflow not in ("implementation", "pipeline") or not view.items:
-        return {}
-    place = place_of(view, "", run_dir)
-    found = {}
-    for item_id in list(view.items)[:_MOST_BRANCHES]:
-        here = ItemPlace(place.project_dir, place.settings, place.workflow, item_id, run_dir)
-        if branch := branch_of(here):
-            found[item_id] = branch
-    return found
+    return ItemPlace(project_dir, settings_of(project_dir), view.workflow, item_id, run_dir)
 
 
 def item_document(records: dict[str, Any], item: ItemView, place: ItemPlace, mask: Mask, *, may_control: bool) -> Any:
     """`records` is what `item_page` made of the record."""
     documents = listed(place)
-    log_path = place.run_dir / log_name(item.id)
+    path = log_path(place.run_dir, item.id)
     return {
         **records,
         "facts": _facts(item, place),
-        "log": {"size": log_path.stat().st_size, "name": log_path.name} if _is_log(log_path) else None,
+        "log": {"size": path.stat().st_size, "name": path.name} if path and _is_log(path) else None,
         "documents": [
             {"name": each.name, "title": one_line(each.title), "kind": each.kind, "words": one_line(each.words)}
             for each in documents
         ],
+        "rounds": rounds_of(documents),
         "approval": approval_of(place),
         "review": review_of(place, mask, may_control=may_control),
         "branch": branch_facts(place),
         "test_report": next((each.name for each in documents if each.name == "report:test"), None),
-        "resume": _resume(item, place),
+        "checkpoint": _checkpoint(item, place),
     }
 
 
@@ -72,13 +54,23 @@ def item_records(view: RunView, item: ItemView, around: Surroundings) -> dict[st
     return item_page(view, item, around) | {"actions": _actions(view, item, around)}
 
 
+def add_usual(records: dict[str, Any], usual: Mapping[str, float]) -> None:
+    """How long each of its nodes usually takes."""
+    for node in records["nodes"]:
+        node["usual"] = usual.get(node["node"])
+
+
 def _actions(view: RunView, item: ItemView, around: Surroundings) -> list[dict[str, Any]]:
     if not around.may_control or view.is_over:
         return []
     if item.outcome is None:
-        return [action("stop", "Stop this item"), action("skip", "Skip")]
+        stop = [] if item.is_withdrawn else [action("stop", "Stop this item")]
+        start = (
+            [action("retry", "Start it after all", primary=True)] if item.is_withdrawn and not item.is_running else []
+        )
+        return [*start, *stop, action("skip", "Skip")]
     can_retry = item.outcome.is_unfinished and not item.outcome.needs_person
-    return [action("retry", "Retry", primary=True)] if can_retry else [OPEN]
+    return [action("retry", "Retry", primary=True)] if can_retry else []
 
 
 def _facts(item: ItemView, place: ItemPlace) -> list[dict[str, str]]:
@@ -95,18 +87,18 @@ def _is_log(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _resume(item: ItemView, place: ItemPlace) -> dict[str, str] | None:
-    """The checkpoint that another attempt would continue from."""
+def _checkpoint(item: ItemView, place: ItemPlace) -> str:
+    """What another attempt would continue from; empty where there is none."""
     if item.outcome is not None and item.outcome.is_done:
-        return None
+        return ""
     try:
         standing = store_for(place.project_dir).peek(ItemRef(place.workflow, item.id))
     except (AgentosError, OSError):
-        return None
+        return ""
     if standing is None:
-        return None
+        return ""
     after = standing.resumes_after
-    return {"text": f"continues after {one_line(after, longest=80)}" if after else "starts over", "command": ""}
+    return f"continues after {one_line(after, longest=80)}" if after else "starts over"
 
 
 def document_page(place: ItemPlace, name: str, mask: Mask) -> dict[str, Any]:
@@ -138,6 +130,8 @@ def branch_page(place: ItemPlace, mask: Mask) -> dict[str, Any]:
     for file in files:
         file["path"] = mask.text(one_line(file["path"]))
         for hunk in file["hunks"]:
+            # After its numbers, git repeats a line of the file.
+            hunk["header"] = mask.text(one_line(hunk["header"]))
             hunk["lines"] = [[mark, mask.text(text)] for mark, text in hunk["lines"]]
     names = {"title": one_line(record.branch), "from": one_line(record.base), "to": one_line(record.branch)}
     return {**names, "files": files, "is_cut": is_cut}

@@ -10,12 +10,29 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentos.page.mask import Mask
-from agentos.reporters.logs import log_name
+from agentos.reporters.logs import is_step_line, log_name
 from agentos.text.terminal import clean_block
 
 CHUNK_BYTES: Final = 64 * 1024
+_TAIL_BYTES: Final = 4096
+_AROUND_BYTES: Final = 4096
+"""So much before and after a part is looked at for keys that are only partly in it."""
 MOST_BYTES: Final = 1024 * 1024
 """The most that one answer holds."""
+
+
+def log_path(run_dir: Path, item_id: str) -> Path | None:
+    """None for an item whose name would lead out of the run's folder: a damaged record may have one."""
+    name = log_name(item_id)
+    return None if "/" in name or "\0" in name else run_dir / name
+
+
+def last_line(run_dir: Path, item_id: str, size: int) -> str:
+    """The item's own last line of a log of this size, as far as its end tells."""
+    with _opened(run_dir, item_id) as descriptor:
+        tail = b"" if descriptor is None else os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+    lines = tail.decode(errors="replace").splitlines()
+    return next((line for line in reversed(lines) if line.strip() and not is_step_line(line)), "")
 
 
 def chunk(run_dir: Path, item_id: str, offset: int, limit: int, mask: Mask, *, is_final: bool) -> dict[str, Any]:
@@ -27,7 +44,11 @@ def chunk(run_dir: Path, item_id: str, offset: int, limit: int, mask: Mask, *, i
     with _opened(run_dir, item_id) as descriptor:
         size = os.fstat(descriptor).st_size if descriptor is not None else 0
         start = min(offset, size) if offset >= 0 else max(0, size + offset)
-        data = os.pread(descriptor, limit, start) if descriptor is not None else b""
+        first = max(0, start - _AROUND_BYTES)
+        length = start - first + limit + _AROUND_BYTES
+        window = os.pread(descriptor, length, first) if descriptor is not None else b""
+    window = mask.output(window)
+    data = window[start - first :][:limit]
     if offset < 0 and start > 0:
         skipped = data.find(b"\n") + 1
         start, data = start + skipped, data[skipped:]
@@ -50,6 +71,7 @@ def _whole_lines(data: bytes, *, is_last: bool, is_full: bool) -> bytes:
 
 
 def _shown(data: bytes, mask: Mask) -> str:
+    """Masked before, but for what only lines that are joined, or codes that are dropped, make a key of."""
     ends = data.endswith(b"\n")
     safe = clean_block(data if ends else data + b"\n", keep_colour=True).decode(errors="replace")
     return mask.text(safe if ends else safe.removesuffix("\n"))
@@ -58,12 +80,12 @@ def _shown(data: bytes, mask: Mask) -> str:
 @contextmanager
 def _opened(run_dir: Path, item_id: str) -> Iterator[int | None]:
     """None when there is no such log: no link is followed, and nothing but a regular file is read."""
-    name = log_name(item_id)
-    if "/" in name or "\0" in name:
+    path = log_path(run_dir, item_id)
+    if path is None:
         yield None
         return
     try:
-        descriptor = os.open(run_dir / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         yield None
         return

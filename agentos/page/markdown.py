@@ -9,8 +9,6 @@ from typing import Any, Final
 import nh3
 from markdown_it import MarkdownIt
 
-MOST_CHARACTERS: Final = 400_000
-"""A document beyond this is shown as text, cut."""
 _TAGS: Final = (
     *("h3", "h4", "h5", "h6", "p", "br", "hr", "strong", "em", "del", "s", "code", "pre", "blockquote"),
     *("ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td"),

@@ -11,7 +11,8 @@ from typing import Final
 from agentos.events import NodeFinished
 from agentos.page.home import EndedRun
 from agentos.paths import runs_dir
-from agentos.records.runs import AUDIT_NAME, load_run, read_audit, run_dirs
+from agentos.records.folders import run_dirs
+from agentos.records.runs import AUDIT_NAME, load_run, read_audit
 
 _MOST_RUNS: Final = 30
 _LARGEST_AUDIT: Final = 32 << 20

@@ -13,18 +13,19 @@ from agentos.documents.unapproved import bare, open_findings, read_unapproved
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.errors import AgentosError, UsageError
 from agentos.hints import Hint, Place
-from agentos.page.answers import Refused
 from agentos.page.documents import ItemPlace, is_inside, read, safe_text
-from agentos.page.markdown import MOST_CHARACTERS, as_html
 from agentos.page.mask import Mask
+from agentos.page.refused import Refused
 from agentos.text.words import one_line
 from agentos.workflows.awaiting_review import Waiting, approve_document, give_answer, waiting_item
 from agentos.workflows.document_checks import check_document
-from agentos.workflows.drafting.approving import Standing, find_standing
+from agentos.workflows.drafting.approving import StandingDocument, find_standing
 from agentos.workflows.registry import COMMANDS, WORKFLOWS, label_of
 
 APPROVE: Final = action("approve", "Approve", primary=True)
 REVISE: Final = action("revise", "Revise…")
+MOST_CHARACTERS: Final = 400_000
+"""A document beyond this is shown as text, cut."""
 _LONGEST_ANSWER: Final = 20_000
 _DRAFTED: Final = ("lld", "issue")
 
@@ -33,12 +34,24 @@ def rendered(text: str, mask: Mask) -> dict[str, Any]:
     """A document for the page: HTML, without marks of our own, and all of its text."""
     shown = mask.text(safe_text(text))
     is_cut = len(shown) > MOST_CHARACTERS
-    return {"html": None if is_cut else as_html(bare(shown)), "text": shown[:MOST_CHARACTERS], "is_cut": is_cut}
+    return {"html": None if is_cut else _as_html(bare(shown)), "text": shown[:MOST_CHARACTERS], "is_cut": is_cut}
+
+
+def _as_html(text: str) -> str | None:
+    """None where the page's parts are not installed: a report can be made there too, and shows the text."""
+    try:
+        from agentos.page.markdown import as_html  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return None
+    return as_html(text)
 
 
 def review_of(place: ItemPlace, mask: Mask, *, may_control: bool) -> dict[str, Any] | None:
     """What waits for a person; None when nothing does."""
-    waiting = waiting_item(place.project_dir, ItemRef(place.workflow, place.item_id))
+    try:
+        waiting = waiting_item(place.project_dir, ItemRef(place.workflow, place.item_id))
+    except AgentosError:
+        return None  # Where its checkpoint would be cannot be told: nobody can answer it.
     if waiting is not None:
         return _gate(place, waiting, mask, may_control=may_control)
     standing = _standing(place)
@@ -75,11 +88,11 @@ def approval_of(place: ItemPlace) -> dict[str, Any] | None:
 def take_answer(place: ItemPlace, answer: str, text: str, seen: str) -> dict[str, Any]:
     """Store a person's answer. Raises Refused when it is not for what they saw, or cannot be taken."""
     if answer not in ("approve", "revise"):
-        raise Refused(400, "An answer is approve or revise.")
+        raise Refused(400, "The answer must be approve or revise.")
     if answer == "revise" and not text.strip():
         raise Refused(400, "Say what to change.")
-    waiting = waiting_item(place.project_dir, ItemRef(place.workflow, place.item_id))
     try:
+        waiting = waiting_item(place.project_dir, ItemRef(place.workflow, place.item_id))
         if waiting is not None:
             return _answer_gate(place, waiting, answer, text.strip()[:_LONGEST_ANSWER], seen)
         return _approve_document(place, answer, seen)
@@ -89,7 +102,7 @@ def take_answer(place: ItemPlace, answer: str, text: str, seen: str) -> dict[str
 
 def _answer_gate(place: ItemPlace, waiting: Waiting, answer: str, text: str, seen: str) -> dict[str, Any]:
     if seen != _mark(waiting.questions):
-        raise Refused(409, f"{waiting.label} asks something else by now.", "Look again before you answer.")
+        raise Refused(409, f"{waiting.label} now asks a different question.", "Look again before you answer.")
     if not (waiting.is_gate if answer == "revise" else waiting.takes_approval):
         command = _hint(place, Hint.ANSWER, waiting.label)
         raise Refused(409, f"{waiting.label} asks for another answer than that.", "Answer it with:", command)
@@ -107,7 +120,7 @@ def _approve_document(place: ItemPlace, answer: str, seen: str) -> dict[str, Any
         command = _hint(place, Hint.REVISE, standing.label)
         raise Refused(409, "A revision of a document in its place is a run of its own.", "Start it with:", command)
     if seen != document_hash(standing.text):
-        raise Refused(409, f"{standing.label} is another text by now.", "Look again before you approve it.")
+        raise Refused(409, f"{standing.label} has changed in the meantime.", "Look again before you approve it.")
     given = approve_document(place.project_dir, place.settings, standing)
     return {"ok": True, "words": f"approved as it stands, by {one_line(given.by, longest=80)}", "command": ""}
 
@@ -138,7 +151,7 @@ def _question(question: Any, mask: Mask) -> str:
     return mask.text(one_line(text, longest=4000))
 
 
-def _document(place: ItemPlace, standing: Standing, mask: Mask, *, may_control: bool) -> dict[str, Any]:
+def _document(place: ItemPlace, standing: StandingDocument, mask: Mask, *, may_control: bool) -> dict[str, Any]:
     """A document that is not approved as it stands: a person may take it once it passes the check."""
     text = bare(standing.text)
     found = check_document(standing.workflow.name, text, standing.item_id, place.project_dir)
@@ -161,7 +174,7 @@ def _document(place: ItemPlace, standing: Standing, mask: Mask, *, may_control: 
     }
 
 
-def _standing(place: ItemPlace) -> Standing | None:
+def _standing(place: ItemPlace) -> StandingDocument | None:
     """The item's document in its place, where nobody has approved it as it is."""
     stage = next((stage for stage in place.stages if stage in _DRAFTED), None)
     if stage is None:

@@ -122,11 +122,11 @@ def _in_address(host: str) -> str:
 
 def _listening(options: Options) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    refusal = f"The dashboard cannot listen on {options.host} port {options.port}"
     try:
         return socket.create_server((options.host, options.port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        words = getattr(error, "strerror", None) or error
-        raise UsageError(f"The dashboard cannot listen on {options.host} port {options.port}: {words}.") from None
+    except OSError as error:
+        raise UsageError(f"{refusal}: {error.strerror or error}.") from None
 
 
 @contextmanager

@@ -99,12 +99,13 @@ def run_child(
     limit_bytes: int = 1_000_000,
     merge_stderr: bool = False,
     cancel_descriptor: int | None = None,
+    inherited: Sequence[int] = (),
 ) -> ChildResult:
     """Run `argv` in its own process group and return when it has ended, at the latest after the time limit.
 
     Whatever way this returns or raises, the group is gone. The child dies with this process too where the machine
-    has `setpriv`. As soon as `cancel_descriptor` can be read, its time is up. A program that cannot be started is an
-    OSError, or exit code 127 out of `setpriv`.
+    has `setpriv`. As soon as `cancel_descriptor` can be read, its time is up. It gets the `inherited` descriptors.
+    A program that cannot be started is an OSError, or exit code 127 out of `setpriv`.
     """
     started = time.monotonic()
     process = subprocess.Popen(
@@ -115,6 +116,7 @@ def run_child(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
         process_group=0,
+        pass_fds=inherited,
         bufsize=0,
     )
     with _Conversation(process, stdin, limit_bytes, cancel_descriptor) as conversation:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
+# Among the fields of /proc/PID/stat after the command's name.
+_VSIZE = 20
+_ENV_END = 48
+_STARTING_SECONDS = 1.0
 
 IS_LINUX = sys.platform == "linux"
 CAN_FORK_SAFELY = IS_LINUX
@@ -22,6 +30,8 @@ CAN_FORK_SAFELY = IS_LINUX
 
 @cache
 def _libc() -> ctypes.CDLL:
+    import ctypes  # noqa: PLC0415  A dry run asks nothing of the kernel.
+
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -39,6 +49,8 @@ def flush_output() -> None:
             stream.flush()
     # What the C library still keeps. Standard output only: other files may be locked.
     if IS_LINUX:
+        import ctypes  # noqa: PLC0415  As above.
+
         _libc().fflush(ctypes.c_void_p.in_dll(_libc(), "stdout"))
 
 
@@ -58,6 +70,8 @@ def adopt_orphans(enabled: bool = True) -> bool:
     """Orphans among our descendants become our children. Says what it was before."""
     if not IS_LINUX:
         return False
+    import ctypes  # noqa: PLC0415  As above.
+
     before = ctypes.c_int(0)
     _libc().prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     _libc().prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
@@ -164,12 +178,31 @@ def processes_with(variable: str, value: str) -> list[int]:
     for pid in _pids():
         if pid == os.getpid():
             continue
-        try:
-            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                found.append(pid)
-        except OSError:
-            continue  # Gone, or not ours.
+        if wanted in _environment_of(pid).split(b"\0"):
+            found.append(pid)
     return found
+
+
+def _environment_of(pid: int) -> bytes:
+    """As it was started with; empty when it is gone or not ours.
+
+    For a moment of its start a program has no environment yet: who looked away then would miss it for good.
+    """
+    path = Path(f"/proc/{pid}/environ")
+    with suppress(OSError):
+        if found := path.read_bytes():
+            return found
+        deadline = time.monotonic() + _STARTING_SECONDS
+        while _is_starting(pid) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return path.read_bytes()
+    return b""
+
+
+def _is_starting(pid: int) -> bool:
+    """Whether it has memory, as kernel threads and zombies have not, but no place for an environment in it yet."""
+    fields = stat_fields(pid)
+    return len(fields) > _ENV_END and fields[_VSIZE] != "0" and fields[_ENV_END] == "0"
 
 
 def kill_quietly(pid: int) -> None:

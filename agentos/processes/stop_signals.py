@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
@@ -28,22 +29,41 @@ _AGAIN_AFTER_SECONDS = 0.001
 class _Stopped(KeyboardInterrupt):
     """A stop signal, raised with its number where no run listens to signals itself."""
 
+    was_raised = False
+    """Some code, the compiler's for one, raises an error of its own in its place."""
+
 
 def stop_numbers() -> list[int]:
     """Those that this platform has."""
     return [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
 
 
-def as_program(command: Callable[[], int]) -> int:
-    """Run the command that this program consists of, and return its exit code: 130 when a signal ended it."""
+def as_program(command: Callable[[], int]) -> NoReturn:
+    """Run the command that this program consists of, and exit with its code: 130 when a signal ended it."""
     exit_code = _INTERRUPTED
     try:
         _raise_interrupts()
         exit_code = command()
     except KeyboardInterrupt:
         pass  # It came where the command does not listen yet, or no longer.
+    except Exception:
+        if not _Stopped.was_raised:
+            raise
     _leave_at_once(exit_code)
-    return exit_code
+    _exit(exit_code)
+
+
+def _exit(exit_code: int) -> NoReturn:
+    """As the interpreter does, but for its last steps: in those a signal would end the process as the kernel does."""
+    from contextlib import suppress  # noqa: PLC0415  Loaded by now, and too long to load for a first import.
+
+    if threading := sys.modules.get("threading"):
+        threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # None, closed or full: the exit code is the command's.
+            stream.flush()
+    os._exit(exit_code)
 
 
 def leave_when_stopped() -> None:
@@ -71,6 +91,7 @@ def _leave_at_once(exit_code: int) -> None:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    _Stopped.was_raised = True
     raise _Stopped(number)
 
 

@@ -7,6 +7,7 @@ streams end in the middle. What a whole answer has is each provider's own to say
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,7 +47,7 @@ def _as_error(provider: str, headers: Mapping[str, str], error: object, now: flo
     """An error that came as an answer: what its fields say, and a failed transport if they say nothing."""
     evidence = classify(provider, None, headers, {"error": error}, now=now)
     if isinstance(evidence, RequestFailed) and evidence.status is None:
-        return TransportFailed(reason="an error in the place of an answer")
+        return TransportFailed(reason="an error instead of an answer")
     return evidence
 
 
@@ -67,6 +68,8 @@ class StreamWatch:
         self._ends = ends or providers()[provider].ends_stream
         self._on_event = on_event
         self._line = bytearray()
+        self.has_begun = False
+        """A whole event has come, or a comment that keeps the connection alive."""
         self._has_ended = False
         self._error: object = None
 
@@ -102,8 +105,13 @@ class StreamWatch:
 
     def _read(self, line: bytes) -> None:
         name, colon, text = line.strip().partition(b":")
-        if name != b"data" or not colon:
-            return
+        if name == b"data" and colon:
+            self._take(text)
+        elif colon and not name:
+            self.has_begun = True
+
+    def _take(self, text: bytes) -> None:
+        self.has_begun = True
         try:
             event = json.loads(text)
         except (ValueError, RecursionError):
@@ -112,3 +120,54 @@ class StreamWatch:
             self._error = event["error"]
         self._has_ended = self._has_ended or self._ends(event)
         self._on_event(event)
+
+
+_MARKS = re.compile(rb'["\\{}\[\]]')
+"""What tells where a part of a JSON document begins and ends."""
+
+
+class ListWatch(StreamWatch):
+    """Follows a stream whose events are the members of one JSON list: Gemini's, if no event stream is asked for."""
+
+    _depth = 0
+    _depth_of_events = 1
+    _is_in_string = False
+    _ends_in_escape = False
+
+    def feed(self, data: bytes) -> None:
+        start, escaped_at = 0, 0 if self._ends_in_escape else -1
+        for found in _MARKS.finditer(data):
+            at, mark = found.start(), found[0]
+            if at == escaped_at:
+                continue
+            if mark == b"\\":
+                escaped_at = at + 1
+            elif mark == b'"':
+                self._is_in_string = not self._is_in_string
+            elif self._is_in_string:
+                continue
+            elif mark in (b"{", b"["):
+                start = self._open(mark, at, start)
+            elif self._closes_event():
+                self._line += data[start : at + 1]
+                self._take(bytes(self._line))
+                self._line.clear()
+        if self._depth > self._depth_of_events:
+            self._line += data[start:]
+        if len(self._line) > _LONGEST_LINE:
+            self._line.clear()
+        self._ends_in_escape = escaped_at == len(data)
+
+    def finish(self) -> None:
+        """What has not come to its end is no event."""
+
+    def _open(self, mark: bytes, at: int, start: int) -> int:
+        """Where the event begins that is read now. A document that is no list is one event."""
+        if self._depth == 0:
+            self._depth_of_events = 1 if mark == b"[" else 0
+        self._depth += 1
+        return at if self._depth == self._depth_of_events + 1 else start
+
+    def _closes_event(self) -> bool:
+        self._depth -= 1
+        return self._depth == self._depth_of_events

@@ -30,6 +30,7 @@ SPEND_LIMIT = re.compile(
     r"(?: You will regain access on (\d{4}-\d\d-\d\d) at (\d\d:\d\d) UTC\.)?"
 )
 DISABLED = re.compile(r"This organization has been disabled\b")
+NOT_ALLOWED = re.compile(r"Request not allowed\b")
 LONG_CONTEXT = re.compile(r"(Extra usage is|Usage credits are) required for long context requests\.")
 
 
@@ -65,11 +66,11 @@ def read_error(reply: ErrorReply) -> Evidence:
             return Rejected(reason="organization_disabled")
     if kind in OVERLOAD_CODES or reply.status == 529:
         return Overloaded(retry_after_seconds=reply.retry_after_seconds)
+    if kind == "forbidden" or (reply.status == 403 and NOT_ALLOWED.match(reply.message)):
+        # A network or a request that is not let in, and no word about the key.
+        return NotServed(status=reply.status, reason=kind)
     if kind in {"authentication_error", "permission_error"}:
         return Rejected(reason=kind)
-    if kind == "forbidden":
-        # "Request not allowed": a network or a request that is not let in, and no word about the key.
-        return NotServed(status=reply.status, reason=kind)
     if kind == "rate_limit_error" or reply.status == 429:
         if LONG_CONTEXT.match(reply.message):
             return RequestFailed(status=reply.status, reason="long_context_not_included")

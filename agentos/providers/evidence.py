@@ -120,6 +120,10 @@ Evidence = (
 )
 
 
+ClosesKey = RateLimited | QuotaSpent | Rejected
+"""What closes a key for a while or for good: it is told, remembered, and news for other processes."""
+
+
 class KeyState(NamedTuple):
     name: str
     """By `agentos keys` and in the memory of limits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentos.providers.evidence import (
@@ -20,8 +20,8 @@ from agentos.providers.replies import (
     OVERLOAD_CODES,
     ErrorReply,
     by_status,
-    duration_seconds,
     limits_by_name,
+    wait_seconds,
 )
 
 if TYPE_CHECKING:
@@ -72,15 +72,19 @@ def read_error(reply: ErrorReply) -> Evidence:
         too_large = TOO_LARGE.match(reply.message)
         if too_large and int(too_large[2]) > int(too_large[1]):
             return RequestFailed(status=429, reason="request_too_large")
-        return RateLimited(retry_after_seconds=_delay(reply, kind), limits=read_limits(reply.headers, reply.now))
+        limits = read_limits(reply.headers, reply.now)
+        return RateLimited(retry_after_seconds=_delay(reply, kind, limits), limits=limits)
     return by_status(reply, code or kind)
 
 
-def _delay(reply: ErrorReply, kind: str) -> float | None:
-    """The stated wait, else the reset of whichever limit was hit."""
+def _delay(reply: ErrorReply, kind: str, limits: Iterable[LearnedLimit]) -> float | None:
+    """The stated wait, else by the reset of whichever limit was hit: when all of it is back."""
     delay = reply.retry_after_seconds
     if delay is None and kind in {"requests", "tokens"}:
-        delay = duration_seconds(reply.headers.get(f"x-ratelimit-reset-{kind}", ""))
+        delay = wait_seconds(reply.headers.get(f"x-ratelimit-reset-{kind}", ""), reply.now)
+        requests = next((limit.value for limit in limits if limit.what == kind == "requests"), 1)
+        # One request is back sooner; how many tokens a call waits for nobody knows here.
+        return None if delay is None else delay / requests
     return delay
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from agentos.providers.evidence import (
     Evidence,
     LearnedLimit,
+    NotServed,
     Overloaded,
     QuotaSpent,
     RateLimited,
@@ -25,6 +26,10 @@ from agentos.providers.evidence import (
 MINUTE_SECONDS = 60.0
 HOUR_SECONDS = 3_600.0
 DAY_SECONDS = 86_400.0
+LONGEST_WAIT_SECONDS = 40 * DAY_SECONDS
+"""A monthly spend limit is the longest wait a provider means."""
+_FIRST_MOMENT = 1e9
+"""As seconds since 1970 a day of 2001; as a wait 31 years."""
 
 OVERLOAD_CODES = frozenset(
     {"engine_overloaded", "engine_overloaded_error", "overloaded_error", "server_is_overloaded", "server_overloaded"}
@@ -59,13 +64,8 @@ class ErrorReply:
         """The wait that the headers ask for."""
         milliseconds = _decimal(self.headers.get("retry-after-ms", ""))
         if milliseconds is not None:
-            return milliseconds / 1000.0
-        text = self.headers.get("retry-after", "").strip()
-        seconds = _decimal(text)
-        if seconds is None and self.now is not None:
-            at = _http_date(text)
-            return None if at is None else max(at - self.now, 0.0)
-        return seconds
+            return _meant(milliseconds / 1000.0)
+        return wait_seconds(self.headers.get("retry-after", ""), self.now)
 
 
 def read(status: int | None, headers: Mapping[str, str], body: object, now: float | None) -> ErrorReply | None:
@@ -102,13 +102,18 @@ def by_status(reply: ErrorReply, reason: str) -> Evidence:
         case 402:
             return QuotaSpent(never_resets=True, reason=reason or "402")
         case 403 if reply.error:
-            return Rejected(reason=reason or "403")
+            # The key's, the account's or the request's, and no field says which: another key shows it.
+            return NotServed(status=403, reason=reason or "403")
         case 408 | 409 | 499:
             return TransportFailed(reason=reason or str(reply.status))
         case 429:
             return RateLimited(retry_after_seconds=reply.retry_after_seconds)
         case int(status) if status == 498 or (status >= 500 and status != 501):
             return Overloaded(retry_after_seconds=reply.retry_after_seconds)
+        case int(status) if 300 <= status < 400:
+            return RequestFailed(
+                status=status, reason=f"a redirect ({status}), which is never followed: check base_url"
+            )
         case status:
             # A 403 without an error object is a firewall's or proxy's page and says nothing of the key.
             return RequestFailed(status=status, reason=reason or f"{status} without an error object")
@@ -126,7 +131,7 @@ def _limit(headers: Mapping[str, str], what: str, name: str, now: float | None) 
     value = whole_number(headers.get(name.format("limit")))
     if value is None or value <= 0:
         return None
-    resets_in = _reset(headers.get(name.format("reset"), ""), now)
+    resets_in = wait_seconds(headers.get(name.format("reset"), ""), now)
     remaining = whole_number(headers.get(name.format("remaining")))
     return LearnedLimit(
         what=what,
@@ -150,15 +155,25 @@ def _is_daily(value: int, remaining: int | None, resets_in: float | None) -> boo
     return resets_in >= HOUR_SECONDS or 0.75 * DAY_SECONDS <= refill_seconds <= 1.25 * DAY_SECONDS
 
 
-def _reset(text: str, now: float | None) -> float | None:
-    """A reset header's wait: `6m0s`, seconds, or a date and time."""
-    wait = duration_seconds(text)
+def wait_seconds(text: str, now: float | None) -> float | None:
+    """A header's wait: seconds, `6m0s`, or the moment of its end as a date or by the seconds since 1970."""
+    wait = _decimal(text)
     if wait is None:
-        wait = _decimal(text)
-    if wait is None and now is not None:
-        at = rfc3339_time(text)
-        wait = None if at is None else max(at - now, 0.0)
-    return wait
+        wait = duration_seconds(text)
+    if wait is not None and wait < _FIRST_MOMENT:
+        return _meant(wait)
+    at = rfc3339_time(text) or _http_date(text) if wait is None else _moment(wait)
+    return None if at is None or now is None else _meant(max(at - now, 0.0))
+
+
+def _moment(number: float) -> float:
+    """Seconds or milliseconds since 1970, as its size tells."""
+    return number if number < _FIRST_MOMENT * 1000.0 else number / 1000.0
+
+
+def _meant(seconds: float) -> float | None:
+    """None for more than any provider means: a broken number says nothing."""
+    return seconds if seconds <= LONGEST_WAIT_SECONDS else None
 
 
 def duration_seconds(text: str) -> float | None:
@@ -171,7 +186,7 @@ def duration_seconds(text: str) -> float | None:
 
 
 def _decimal(text: str) -> float | None:
-    if not re.fullmatch(r"\d{1,12}(\.\d+)?", text.strip()):
+    if not re.fullmatch(r"\d{1,15}(\.\d+)?", text.strip()):
         return None
     return float(text)
 

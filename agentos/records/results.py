@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import UsageError
+from agentos.files import open_record
 from agentos.paths import runs_dir
 
 RESULTS_NAME = "results.jsonl"
+_START = b'{"id": "'
+"""How each line of ours begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +38,52 @@ def results_path(run_id: str) -> Path:
 def spans(path: Path) -> dict[str, Span]:
     """Each item's last line, in the order of the file. A last line that is not whole does not count.
 
-    Raises ValueError when a whole line is no result.
+    Raises ValueError when a line is no result, nor the beginning of one.
     """
     found: dict[str, Span] = {}
-    for offset, line in _whole_lines(path):
+    for offset, line in _lines(path):
+        if not line.endswith(b"\n"):
+            _refuse_foreign(line)
+            break
         item_id = _id_in(line)
         found.pop(item_id, None)
         found[item_id] = Span(path, offset, len(line))
     return found
 
 
-def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with path.open("rb") as file:
+        with open_record(path) as file:
             offset = 0
             for line in file:
-                if line.endswith(b"\n") and line.strip():
+                if line.strip():
                     yield offset, line
                 offset += len(line)
     except FileNotFoundError:
         return
 
 
+def _refuse_foreign(torn: bytes) -> None:
+    """What a kill has cut, or a power cut filled with zeros, is ours; a document without a last newline is not."""
+    text = torn.strip(b"\0")
+    if not text.startswith(_START[: len(text)]):
+        raise ValueError("not a line of results")
+    try:
+        _parsed(text)
+    except ValueError:
+        return
+    _id_in(text)
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("nested too deeply to be a result") from None
+
+
 def _id_in(line: bytes) -> str:
-    record = json.loads(line)
+    record = _parsed(line)
     if not isinstance(record, dict) or not isinstance(record.get("id"), str) or "outcome" not in record:
         raise ValueError("not a line of results")
     return str(record["id"])
@@ -85,7 +110,7 @@ def users_spans(path: Path) -> dict[str, Span]:
         return spans(path)
     except ValueError:
         raise UsageError(
-            f"--output {str(path)!r} has something else than results in it. Give another name, or remove it."
+            f"--output {str(path)!r} has something other than results in it. Give another name, or remove it."
         ) from None
     except OSError as error:
         raise UsageError(f"--output {str(path)!r}: {error.strerror}.") from None

@@ -17,21 +17,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from agentos.clock import stamp
 from agentos.errors import ExitCode, UsageError
-from agentos.events import ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped, counts_by_name, type_name
-from agentos.files import read_regular
+from agentos.events import ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped, type_name
+from agentos.files import open_record, read_regular
 from agentos.hints import Hint
-from agentos.outcomes import Outcome, outcome_named
+from agentos.outcomes import Outcome, counts_by_name, outcome_named
 from agentos.paths import runs_dir
-from agentos.records.format import ItemSummary, RunSummary, parse_record, parse_summary
+from agentos.records.folders import read_summary, run_dirs
+from agentos.records.format import parse_record
+from agentos.records.summary import RunSummary
 from agentos.text.suggestions import nearest
 
-SUMMARY_NAME = "summary.json"
 AUDIT_NAME = "workflow-audit.jsonl"
 LOCK_NAME = "run.lock"
 KEPT_RUNS = 100
@@ -42,7 +42,6 @@ State = Literal["live", "finished", "failed", "interrupted", "unfinished"]
 
 POLL_SECONDS = 0.1
 
-_RUN_ID = re.compile(r"\d{8}-\d{6}-\d{6}")
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _ITEM_ENDED = b'"type":"item_ended"'
 _ITEM_AND_OUTCOME = re.compile(rb'"item":("(?:[^"\\]|\\.)*"),"outcome":"([^"\\]+)"')
@@ -50,11 +49,6 @@ _DOOMED = ".pruned-"
 _BEING_MADE = timedelta(minutes=1)
 """A run this young may not hold its lock yet."""
 _MOST_LOCK_BYTES = 1 << 24
-LARGEST_SUMMARY_FOR_ESTIMATES = 4 * 1024 * 1024
-BYTES_FOR_ESTIMATES = 16 * 1024 * 1024
-"""How much of the summaries of all runs, newest first, is read to find those of one project and workflow."""
-_RUNS_FOR_ESTIMATES = 20
-DURATIONS_FOR_ESTIMATES = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,25 +174,6 @@ def list_runs() -> list[Run]:
     return [load_run(run_dir) for run_dir in run_dirs()]
 
 
-def run_dirs() -> list[Path]:
-    """The folders of all runs, newest first. Whatever else lies there is not looked at."""
-    try:
-        with os.scandir(runs_dir()) as entries:
-            names = [entry.name for entry in entries if _is_run(entry)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [runs_dir() / name for name in sorted(names, reverse=True)]
-
-
-def _is_run(entry: os.DirEntry[str]) -> bool:
-    return is_run_id(entry.name) and entry.is_dir(follow_symlinks=False)
-
-
-def is_run_id(name: str) -> bool:
-    """Whether a name is that of a run, and so of a folder among others of its kind."""
-    return _RUN_ID.fullmatch(name) is not None
-
-
 def load_run(run_dir: Path) -> Run:
     """What is known of a run: from its summary if it has ended, else from its audit so far."""
     summary = read_summary(run_dir, with_items=False)
@@ -242,7 +217,7 @@ def _counts_in_audit(run_dir: Path) -> dict[Outcome, int]:
     A quote inside of a text is escaped, so what is looked for is never part of one.
     """
     ends: dict[bytes, bytes] = {}  # By item: one that was retried has ended twice.
-    with suppress(FileNotFoundError), (run_dir / AUDIT_NAME).open("rb") as lines:
+    with suppress(FileNotFoundError), open_record(run_dir / AUDIT_NAME) as lines:
         for line in lines:
             if _ITEM_ENDED in line and line.endswith(b"}\n") and (found := _ITEM_AND_OUTCOME.search(line)):
                 ends[found[1]] = found[2]
@@ -284,48 +259,6 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def past_durations(project_dir: Path, workflow: str) -> list[float]:
-    """Seconds that items of this workflow took in recent runs of this project, newest run first. Cheap."""
-    return [item.seconds for item, _ in _past_items(project_dir, workflow)]
-
-
-def past_costs(project_dir: Path, workflow: str, models: Sequence[str]) -> list[float]:
-    """Dollars that such items cost with these very models. Empty when the price of some call is not known."""
-    items = [item for item, called in _past_items(project_dir, workflow) if set(called) == set(models)]
-    is_priced = all(item.cost_usd or not item.input_tokens + item.output_tokens for item in items)
-    return [item.cost_usd for item in items] if is_priced else []
-
-
-def _past_items(project_dir: Path, workflow: str) -> list[tuple[ItemSummary, tuple[str, ...]]]:
-    """Items that recent runs worked on to some end, each with the models of its run."""
-    items: list[tuple[ItemSummary, tuple[str, ...]]] = []
-    for summary in islice(_past_summaries(str(project_dir.resolve()), workflow), _RUNS_FOR_ESTIMATES):
-        items += [
-            (item, summary.models) for item in summary.items if item.attempts and not item.outcome.is_unfinished
-        ]
-        if len(items) >= DURATIONS_FOR_ESTIMATES:
-            break
-    return items[:DURATIONS_FOR_ESTIMATES]
-
-
-def _past_summaries(project: str, workflow: str) -> Iterator[RunSummary]:
-    """Of runs of this project and workflow, newest first. However many others are newer, up to a bound on work."""
-    left = BYTES_FOR_ESTIMATES
-    for run_dir in run_dirs():
-        try:
-            size = (run_dir / SUMMARY_NAME).stat().st_size
-        except OSError:
-            continue
-        if size > LARGEST_SUMMARY_FOR_ESTIMATES:
-            continue
-        left -= size
-        if left < 0:
-            return
-        summary = read_summary(run_dir)
-        if summary and summary.workflow == workflow and str(Path(summary.project_dir).resolve()) == project:
-            yield summary
-
-
 def prunable(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[Path]:
     """The runs beyond the newest `keep` or older than `days`, newest first. Live and just made ones never."""
     oldest = (now.astimezone(UTC) - timedelta(days=days)).strftime(_RUN_ID_FORMAT)
@@ -349,14 +282,6 @@ def prune(now: datetime, keep: int = KEPT_RUNS, days: int = KEPT_DAYS) -> list[s
     return removed
 
 
-def read_summary(run_dir: Path, *, with_items: bool = True) -> RunSummary | None:
-    """The run's summary; None if it has none or a damaged one."""
-    try:
-        return parse_summary((run_dir / SUMMARY_NAME).read_bytes(), with_items=with_items)
-    except OSError:
-        return None
-
-
 def read_audit(run_dir: Path, kinds: Sequence[str] = ()) -> Iterator[Stamped]:
     """The records of the run's audit so far, in order, or those of some kinds (`item_ended`) only.
 
@@ -365,7 +290,7 @@ def read_audit(run_dir: Path, kinds: Sequence[str] = ()) -> Iterator[Stamped]:
     # Most lines need no parsing to be refused; what slips through (the same words in a message) is refused after it.
     marks = [f'"type":"{kind}"'.encode() for kind in kinds]
     try:
-        with (run_dir / AUDIT_NAME).open("rb") as lines:
+        with open_record(run_dir / AUDIT_NAME) as lines:
             for line in lines:
                 stamped = parse_record(line) if not marks or any(mark in line for mark in marks) else None
                 if stamped is not None and (not kinds or type_name(stamped.event) in kinds):
@@ -395,7 +320,7 @@ def follow_audit(run_dir: Path, sleep: Callable[[float], object] = time.sleep) -
 
 def _read_from(path: Path, offset: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_record(path) as file:
             file.seek(offset)
             return file.read(1 << 20)
     except FileNotFoundError:

@@ -27,7 +27,7 @@ class AuditReporter:
     not continue without its audit.
     """
 
-    name = "the audit"
+    name = "the audit log"
 
     def __init__(self, run_dir: Path, extra_sink: Sink | None = None) -> None:
         self._run_file = AppendFile(run_dir / AUDIT_NAME)
@@ -39,7 +39,7 @@ class AuditReporter:
         if isinstance(event, OutputProduced | ResultProduced):
             return
         if not self._run_file.is_in_place:
-            raise OSError(errno.ESTALE, f"somebody removed or replaced {AUDIT_NAME} while it was written")
+            raise OSError(errno.ESTALE, f"somebody removed, replaced or shortened {AUDIT_NAME} while it was written")
         line = record_line(stamped)
         self._run_file.append(line)
         item_id = getattr(event, "item_id", None)
@@ -47,6 +47,9 @@ class AuditReporter:
             self._append_for_item(item_id, stamped, line)
         if self._extra_sink is not None:
             self._extra_sink.write(line)
+
+    def settle(self) -> None:
+        """Each record is where it belongs already."""
 
     def close(self) -> None:
         self._item_files.close_all()

@@ -19,12 +19,13 @@ from agentos.events import (
     Stamped,
     StopRequested,
 )
-from agentos.reporters.bottom import CLOCK_SECONDS, REDRAW_SECONDS, Bottom, StatusLine
-from agentos.reporters.output_mode import OutputMode, is_told
+from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.painting import Painter
 from agentos.reporters.progress import Progress
 from agentos.reporters.sink import Sink
 from agentos.reporters.summary import Summary, shown_counts, summary_lines
+from agentos.reporters.terminal_bottom import CLOCK_SECONDS, REDRAW_SECONDS, Bottom, StatusLine
+from agentos.reporters.told import is_told
 from agentos.reporters.wording import COORDINATOR, LabelOf, dry_run_lines, labels_with, lines
 from agentos.text.output_prefixer import prefix_block, prefix_of
 from agentos.text.tail import Tail

@@ -17,16 +17,17 @@ class AppendFile:
         self._descriptor = os.open(path, _FLAGS, 0o600)
         status = os.fstat(self._descriptor)
         self._identity = status.st_dev, status.st_ino
+        self._size = status.st_size
         self._is_torn = False
 
     @property
     def is_in_place(self) -> bool:
-        """Whether what is written can be found under the file's name: nobody has removed or replaced it."""
+        """Whether all that was written is under the file's name: nobody has removed, replaced or shortened it."""
         try:
             status = os.stat(self._path)  # noqa: PTH116  Once per record.
         except OSError:
             return False
-        return (status.st_dev, status.st_ino) == self._identity
+        return (status.st_dev, status.st_ino) == self._identity and status.st_size >= self._size
 
     def append(self, lines: bytes) -> None:
         """One write; more only after a short one. Raises OSError when the file cannot take it."""
@@ -34,6 +35,7 @@ class AppendFile:
         rest = memoryview(b"\n" + lines if self._is_torn else lines)
         while rest:
             written = os.write(self._descriptor, rest)
+            self._size += written
             self._is_torn = written < len(rest)
             rest = rest[written:]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.outcomes import Cause
-from agentos.records.format import ItemSummary, RunSummary
-from agentos.records.runs import load_run, read_audit, read_summary, run_dirs
+from agentos.records.folders import read_summary, run_dirs
+from agentos.records.runs import load_run, read_audit
+from agentos.records.summary import ItemSummary, RunSummary
 from agentos.reporters.summary import Summary
 
 _MOST_RUNS = 100

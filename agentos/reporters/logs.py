@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
 from agentos.events import (
     BudgetNoticed,
@@ -13,6 +14,7 @@ from agentos.events import (
     ControlTaken,
     CustomWritten,
     ItemEnded,
+    ItemEvent,
     ItemNoticed,
     ItemRetried,
     ItemStalled,
@@ -26,7 +28,6 @@ from agentos.events import (
     ParallelismChanged,
     PoolExhausted,
     PoolResumed,
-    PreflightDone,
     ResultProduced,
     RunEnded,
     RunFaulted,
@@ -36,14 +37,25 @@ from agentos.events import (
     StopRequested,
     Warned,
 )
+from agentos.preflight import PreflightDone
 from agentos.reporters.item_files import ItemFiles
-from agentos.reporters.wording import ItemEvent, log_text
+from agentos.reporters.wording import log_text
 from agentos.text.terminal import clean_block
+
+# As `log_text` words them, after the stamp.
+_STEP_LINE: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT[\d:.]+Z (?:>>> Executing: |<<< Finished: |attempt \d+ started \(pid )"
+)
 
 
 def log_name(item_id: str) -> str:
     """The name of an item's log in the run's folder."""
     return f"{item_id}.log"
+
+
+def is_step_line(line: str) -> bool:
+    """Whether it is one of those by which a log tells where its item is, and no output of the item."""
+    return _STEP_LINE.match(line) is not None
 
 
 class LogReporter:
@@ -59,9 +71,8 @@ class LogReporter:
         event = stamped.event
         match event:
             case OutputProduced(item_id=item_id, block=block):
-                # Blocks come in safe to show, so only colour is left to take out, and few have any.
-                plain = clean_block(block, keep_colour=False) if b"\x1b" in block else block
-                self._files.append(item_id, plain)
+                # Blocks come in safe to show; their colours stay, for the page and for `less -R`.
+                self._files.append(item_id, block)
             case ItemStarted(item_id=item_id):
                 self._files.open(item_id)
                 self._note(stamped, event)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from agentos.events import Event, ItemEnded, ItemStarted, NodeStarted, PoolExhausted, Warned
 from agentos.outcomes import FAILED, SKIPPED, Outcome
 from agentos.reporters.wording import COORDINATOR, Alarm, outcome_words
+from agentos.text.output_prefixer import label_in, split_prefix
 
 GREEN: Final = "32"
 YELLOW: Final = "33"
@@ -54,12 +55,12 @@ class Painter:
 
     def prefix(self, prefix: str) -> str:
         """`[LLD-42]` in its item's colour; the coordinator's is dim."""
-        style = DIM if prefix == COORDINATOR else self.label_style(prefix.strip("[]"))
+        style = DIM if prefix == COORDINATOR else self.label_style(label_in(prefix))
         return self.paint(style, prefix)
 
     def lines(self, lines: Iterable[str]) -> list[str]:
         """Lines of no event in particular."""
-        return [self._line(line, _text_of(line)) for line in lines] if self._colour else list(lines)
+        return [self._line(line, split_prefix(line)[1]) for line in lines] if self._colour else list(lines)
 
     def event_lines(self, event: Event, lines: Iterable[str]) -> list[str]:
         """The lines of an event."""
@@ -76,12 +77,12 @@ class Painter:
         return self.lines([first, *rest])
 
     def _line(self, line: str, text: str) -> str:
-        prefix, bracket, _ = line.partition("] ")
-        shown = self.paint(RED, _text_of(line)) if isinstance(line, Alarm) else text
-        return f"{self.prefix(prefix + bracket.rstrip())} {self._linked(shown)}"
+        prefix, plain = split_prefix(line)
+        shown = self.paint(RED, plain) if isinstance(line, Alarm) else text
+        return f"{self.prefix(prefix)} {self._linked(shown)}"
 
     def _event_text(self, event: Event, line: str) -> str:
-        text = _text_of(line)
+        _, text = split_prefix(line)
         match event:
             case ItemEnded(outcome=outcome) if outcome != FAILED:
                 words = outcome_words(outcome)
@@ -103,7 +104,3 @@ class Painter:
 def hyperlink(text: str, path: Path) -> str:
     """Text that opens the file or folder, on terminals that know how (OSC 8)."""
     return f"\x1b]8;;file://{quote(str(path.absolute()))}\x1b\\{text}\x1b]8;;\x1b\\"
-
-
-def _text_of(line: str) -> str:
-    return line.partition("] ")[2]

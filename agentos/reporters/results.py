@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from agentos.errors import UsageError
 from agentos.events import ItemEnded, ResultProduced, Stamped
 from agentos.files import write_whole
 from agentos.outcomes import Cause
-from agentos.records.results import RESULTS_NAME, Span, earlier_spans, known_spans, users_spans
+from agentos.records.results import RESULTS_NAME, Span, earlier_spans, spans, users_spans
 from agentos.reporters.item_files import AppendFile
 from agentos.reporters.sink import Sink
 from agentos.wire import one_line_of_json
@@ -29,10 +31,13 @@ class ResultsReporter:
         self._own_path = run_dir / RESULTS_NAME
         self._own = AppendFile(self._own_path)
         self._size = 0
-        self._target = target
+        # Behind a link, for that is where it is to be read.
+        self._target = target.resolve() if isinstance(target, Path) else target
         self._places = {item_id: place for place, item_id in enumerate(order)}
         self._is_ordered = is_ordered
         self._file: AppendFile | None = None
+        self._written: dict[str, Span] = {}
+        """Lines that `target` has from this run."""
         self._produced: dict[str, Span] = {}
         """Lines of items whose end is about to be told."""
         self._waiting: list[str] = []
@@ -49,19 +54,22 @@ class ResultsReporter:
         Raises UsageError when the user's file cannot be written or is something else.
         """
         earlier = earlier_spans(run_of_done)
+        others: dict[str, Span] = {}
         if isinstance(self._target, Path):
             kept = users_spans(self._target)
-            known = {i: kept[i] for i in run_of_done if i in kept and i not in earlier}
-            earlier = {**earlier, **known}
+            earlier |= {i: kept[i] for i in run_of_done if i in kept and i not in earlier}
             others = {item_id: span for item_id, span in kept.items() if item_id not in items}
-            self._write_file(self._target, {**others, **earlier})
-            self._file = AppendFile(self._target)
-        for span in earlier.values():
-            self._keep(span.read())
-        self._waiting = sorted((i for i in items if i not in earlier or not self._file), key=self._place)
+        known = {item_id: self._keep(span.read()) for item_id, span in earlier.items()}
+        if isinstance(self._target, Path):
+            try:
+                self._replace(self._target, {**others, **known})
+            except OSError as error:
+                raise UsageError(f"--output {str(self._target)!r}: {error.strerror}.") from None
+            self._written = dict(known)
+        self._waiting = sorted((i for i in items if i not in known or not self._file), key=self._place)
         if self._file is None:
-            for item_id in sorted(earlier, key=self._place):
-                self._hand_on(item_id, earlier[item_id])
+            for item_id in sorted(known, key=self._place):
+                self._hand_on(item_id, known[item_id])
 
     def handle(self, stamped: Stamped) -> None:
         match stamped.event:
@@ -71,17 +79,21 @@ class ResultsReporter:
                 span = self._produced.pop(ended.item_id, None)
                 self._hand_on(ended.item_id, span or self._keep(result_line(ended)))
 
-    def close(self) -> None:
+    def settle(self) -> None:
+        """Also what waited for items that are not done, and in its order. Raises OSError."""
         for item_id in sorted(self._held, key=self._place):
-            self._write(self._held[item_id].read())
+            self._write(item_id, self._held[item_id])
         self._held.clear()
-        self._own.close()
         if self._file is not None and isinstance(self._target, Path):
+            self._restore(self._target, self._file)
+            if self._is_ordered or self._has_repeats:
+                self._put_in_order(self._target)
+
+    def close(self) -> None:
+        self._own.close()
+        if self._file is not None:
             self._file.close()
             self._file = None
-            if self._is_ordered or self._has_repeats:
-                # Runs of some of the items, and runs that were killed, leave them in the order they came.
-                self._write_file(self._target, known_spans(self._target))
 
     def _keep(self, line: bytes) -> Span:
         self._own.append(line)
@@ -95,24 +107,47 @@ class ResultsReporter:
         self._has_repeats |= item_id in self._handed_on
         self._handed_on.add(item_id)
         if not self._is_ordered:
-            self._write(span.read())
+            self._write(item_id, span)
             return
         self._held[item_id] = span
         while self._waiting and self._waiting[0] in self._held:
-            self._write(self._held.pop(self._waiting.pop(0)).read())
+            first = self._waiting.pop(0)
+            self._write(first, self._held.pop(first))
 
-    def _write(self, line: bytes) -> None:
-        if self._file is not None:
-            self._file.append(line)
+    def _write(self, item_id: str, span: Span) -> None:
+        if self._file is not None and isinstance(self._target, Path):
+            self._restore(self._target, self._file)
+            self._file.append(span.read())
+            self._written[item_id] = span
         elif self._target is not None and not isinstance(self._target, Path):
-            self._target.write(line)
+            self._target.write(span.read())
 
-    def _write_file(self, path: Path, kept: Mapping[str, Span]) -> None:
-        ordered = sorted(kept, key=self._place) if self._is_ordered else kept
+    def _restore(self, target: Path, file: AppendFile) -> None:
+        """Somebody may have removed, replaced or shortened it: what this run has written is in it again.
+
+        Raises OSError when it is something else by now.
+        """
+        if file.is_in_place:
+            return
         try:
-            write_whole(path, b"".join(kept[item_id].read() for item_id in ordered))
-        except OSError as error:
-            raise UsageError(f"--output {str(path)!r}: {error.strerror}.") from None
+            found = spans(target)
+        except ValueError:
+            raise OSError(errno.EEXIST, f"{target.name} has something else in it by now") from None
+        self._replace(target, {**found, **self._written})
+
+    def _put_in_order(self, target: Path) -> None:
+        """Runs of some of the items, and runs that were killed, leave lines in the order they came."""
+        # What somebody else has written into it meanwhile must not be lost: then all lines stay where they are.
+        with suppress(ValueError):
+            self._replace(target, spans(target))
+
+    def _replace(self, target: Path, kept: Mapping[str, Span]) -> None:
+        """Have these lines in the file, and write on from there."""
+        ordered = sorted(kept, key=self._place) if self._is_ordered else kept
+        write_whole(target, b"".join(kept[item_id].read() for item_id in ordered))
+        former, self._file = self._file, AppendFile(target)
+        if former is not None:
+            former.close()
 
     def _place(self, item_id: str) -> int:
         return self._places.get(item_id, -1)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 IDS = "{ids}"
 """Where the unfinished items' ids go."""
 _ALL = re.compile(r" \{all:([^}]*)\}")
 """Where a command for all items says so; ids go there when it is not for all of them."""
+RUN_DIR = "{run_dir}"
+"""Where the folder of the run's records goes, as shell text."""
+KEPT_INPUT = "items"
+"""What came through standard input, in that folder: without a suffix, so that it is read as it was."""
 BUDGET = "{budget}"
 """Where the budget goes."""
 _MORE_BUDGET = 2.0
@@ -50,6 +56,21 @@ def resume_line(
     return _TIMEOUT.sub(lambda found: _timeout_words(found[1], float(found[2]), has_timed_out=has_timed_out), filled)
 
 
+def with_option(command: str, name: str, value: float) -> str:
+    """A filled line with another value of an option, whether it had one or not."""
+    option = f"{name} {plain_number(value)}"
+    changed, found = re.subn(rf"(?<= ){re.escape(name)} \S+", option, command, count=1)
+    if found:
+        return changed
+    head, ids_behind, ids = command.partition(" -- ")
+    return f"{head} {option}{ids_behind}{ids}"
+
+
+def with_run_dir(template: str, run_dir: Path) -> str:
+    """The template of a run whose folder is known."""
+    return template.replace(RUN_DIR, shlex.quote(str(run_dir)))
+
+
 def all_place(option: str) -> str:
     """Where a command for all items says so, by an option or, empty, by naming none."""
     return f"{{all:{option}}}"
@@ -76,7 +97,7 @@ def _with_ids(template: str, ids: Sequence[str]) -> str:
 
 def without_places(text: str) -> str:
     """Quoted shell text, the same to a shell, in which nothing is taken for a place to fill."""
-    return re.sub(r"\{(ids|budget|timeout:|all:)", r"{'\1'", text)
+    return re.sub(r"\{(ids|run_dir|budget|timeout:|all:)", r"{'\1'", text)
 
 
 def plain_number(value: float) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
 from agentos.errors import ExitCode
-from agentos.events import BudgetNoticed, ItemEnded, PreflightDone, RunEnded, RunStarted, Stamped
+from agentos.events import BudgetNoticed, ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
 from agentos.hints import Hint, from_here
 from agentos.outcomes import AS_ASKED, AWAITING_REVIEW, FAILED, PAUSED, Cause, Outcome
-from agentos.records.format import ItemSummary, RunSummary
-from agentos.records.runs import SUMMARY_NAME
+from agentos.preflight import PreflightDone
+from agentos.records.folders import SUMMARY_NAME, read_summary
+from agentos.records.runs import read_audit
+from agentos.records.summary import ItemSummary, RunSummary
 from agentos.reporters.logs import log_name
 from agentos.reporters.resume_line import resume_line
 from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, counts_in_words, failure_words, labels_with
@@ -24,7 +25,7 @@ from agentos.text.words import counted, dollars, duration, listed, one_line
 LEAST_SPEED_UP = 1.05
 """What is worth telling: below, `1.0 times as fast` says nothing."""
 LEAST_WAIT_SECONDS = 1.0
-_NOT_AT_ONCE = (Cause.UNDECIDED, Cause.CANNOT_CONTINUE, Cause.HELD)
+_NOT_AT_ONCE = (Cause.UNDECIDED, Cause.CANNOT_CONTINUE, Cause.HELD, Cause.NO_USABLE_KEY)
 """What the same command would only end in again."""
 
 
@@ -38,8 +39,10 @@ class Summary:
         self._started = ""
         self._latest = ""
         self._items: dict[str, ItemSummary] = {}
+        self._nodes: dict[str, str] = {}
         self._has_timed_out = False
         self._needed_usd: float | None = None
+        self._is_days_budget_reached = False
         self._models: tuple[str, ...] = ()
 
     def add(self, stamped: Stamped) -> None:
@@ -49,11 +52,13 @@ class Summary:
                 self._start, self._run_id, self._started = stamped.event, stamped.run_id, stamped.time
             case PreflightDone(models=models):
                 self._models = models
-            case BudgetNoticed(needed_usd=float(needed)):
-                self._needed_usd = needed
+            case BudgetNoticed(needed_usd=float(needed), day=day):
+                self._needed_usd, self._is_days_budget_reached = needed, bool(day)
+            case ItemStarted(item_id=item_id, cluster_node=str(node)) if node:
+                self._nodes[item_id] = node
             case ItemEnded(item_id=item_id, cause=cause):
                 self._has_timed_out |= cause is Cause.TIMED_OUT
-                self._items[item_id] = _item_summary(stamped.event)
+                self._items[item_id] = _item_summary(stamped.event, self._nodes.pop(item_id, ""))
             case RunEnded():
                 self._end = stamped.event
 
@@ -110,10 +115,16 @@ class Summary:
             start.budget_usd,
             is_all=not (others or is_fresh),
             is_fresh=is_fresh,
-            # Records of earlier versions do not say what was needed.
-            needed_usd=(self._needed_usd or 0.0) if end.exit_code == ExitCode.BUDGET_REACHED else None,
+            needed_usd=self._needed_for(end),
             has_timed_out=self._has_timed_out,
         )
+
+    def _needed_for(self, end: RunEnded) -> float | None:
+        """What the run's own budget would have had to be; None if it was not the one that ended the run."""
+        if end.exit_code != ExitCode.BUDGET_REACHED or self._is_days_budget_reached:
+            return None
+        # Records of earlier versions do not say what was needed.
+        return self._needed_usd or 0.0
 
     def _end_so_far(self) -> RunEnded:
         planned = self._start.items if self._start else ()
@@ -127,6 +138,17 @@ class Summary:
         )
 
 
+def summary_of(run_dir: Path, *, with_items: bool = True) -> RunSummary:
+    """What was written when the run ended or, where nothing was, what its record comes to so far."""
+    written = read_summary(run_dir, with_items=with_items)
+    if written is not None:
+        return written
+    summary = Summary()
+    for stamped in read_audit(run_dir):
+        summary.add(stamped)
+    return summary.result()
+
+
 def speed_up_of(end: RunEnded) -> float:
     """Waiting is no work, and of work that is not finished nobody knows how long it takes one by one."""
     if end.working_seconds is None or end.left or end.wall_seconds <= 0:
@@ -134,7 +156,7 @@ def speed_up_of(end: RunEnded) -> float:
     return round(end.working_seconds / end.wall_seconds, 2)
 
 
-def _item_summary(event: ItemEnded) -> ItemSummary:
+def _item_summary(event: ItemEnded, cluster_node: str) -> ItemSummary:
     return ItemSummary(
         id=event.item_id,
         outcome=event.outcome,
@@ -146,6 +168,7 @@ def _item_summary(event: ItemEnded) -> ItemSummary:
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,
         cost_usd=event.cost_usd,
+        cluster_node=one_line(cluster_node),
     )
 
 
@@ -252,7 +275,7 @@ def _them(labels: Collection[str]) -> str:
 
 
 def _is_resumed_at_once(summary: RunSummary) -> bool:
-    """Whether the same command has something to do before anybody answers, or another run has ended.
+    """Whether the same command has something to do before anybody answers, adds a key, or another run has ended.
 
     Failed items keep their checkpoint, so it continues them too, and what waited for them.
     """
@@ -275,8 +298,7 @@ class SummaryReporter:
         """Raises OSError if the summary cannot be written."""
         self._summary.add(stamped)
         if isinstance(stamped.event, RunEnded):
-            document = self._summary.result().to_document()
-            write_whole(self._path, json.dumps(document, indent=1).encode() + b"\n")
+            write_whole(self._path, self._summary.result().to_json())
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -17,6 +17,7 @@ from agentos.events import (
     CustomWritten,
     Event,
     ItemEnded,
+    ItemEvent,
     ItemNoticed,
     ItemRetried,
     ItemStalled,
@@ -30,7 +31,6 @@ from agentos.events import (
     ParallelismChanged,
     PoolExhausted,
     PoolResumed,
-    PreflightDone,
     ResultProduced,
     RunEnded,
     RunFaulted,
@@ -40,9 +40,21 @@ from agentos.events import (
     Warned,
 )
 from agentos.outcomes import FAILED, Cause, Outcome, in_reading_order
+from agentos.preflight import PreflightDone
+from agentos.reporters.preflight_words import preflight_words
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.terminal import clean_block
-from agentos.text.words import budget_reached, countdown, counted, dollars, duration, listed, one_line
+from agentos.text.words import (
+    at_a_time,
+    budget_reached,
+    countdown,
+    counted,
+    day_budget_reached,
+    dollars,
+    duration,
+    listed,
+    one_line,
+)
 
 LabelOf = Callable[[str], str]
 """From an item's id to what people see in brackets: `42` to `LLD-42`."""
@@ -120,7 +132,11 @@ def lines(event: Event, label_of: LabelOf = str) -> list[str]:
             return [Alarm(f"{COORDINATOR} {_no_key(event)}")]
         case PoolExhausted():
             why = _next_opening(event) if event.kind == "limited" else _busy(event)
-            return [f"{COORDINATOR} {_waits(event, label_of)}: {why}" if event.waiting else f"{_EXHAUSTED} {why}"]
+            return [
+                f"{COORDINATOR} {_waits(event, label_of)}: {why}"
+                if event.waiting
+                else f"{_EXHAUSTED} that need a key: {why}"
+            ]
         case ControlTaken(target=target):
             return [f"{prefix_of(label_of(target)) if target else COORDINATOR} {text}" for text in _act_texts(event)]
         case StopRequested(at_once=True):
@@ -153,23 +169,6 @@ def _logged_end(event: ItemEnded) -> str:
     return f"{words}: {reason}" if reason else words
 
 
-ItemEvent = (
-    ItemStarted
-    | NodeStarted
-    | NodeFinished
-    | OutputProduced
-    | CustomWritten
-    | ResultProduced
-    | CallStarted
-    | CallFinished
-    | ItemWaiting
-    | ItemWaited
-    | ItemNoticed
-    | ItemEnded
-    | ItemRetried
-    | ItemStalled
-    | ChildrenLeaked
-)
 _RunEvent = (
     RunStarted
     | PreflightDone
@@ -233,7 +232,7 @@ def _run_text(event: _RunEvent) -> str:
     match event:
         case RunStarted(items=items, parallel=parallel, workflow=workflow, python=python):
             under = f"; workers run under {one_line(python)}" if python else ""
-            return f"{counted(len(items), 'item')}, {parallel} at a time (graph {one_line(workflow)}){under}"
+            return f"{at_a_time(len(items), parallel)} (graph {one_line(workflow)}){under}"
         case PreflightDone():
             return preflight_words(event)
         case Warned(text=text):
@@ -242,13 +241,13 @@ def _run_text(event: _RunEvent) -> str:
             return one_line(text)
         case PoolResumed(waited_seconds=seconds, waiting=waiting):
             again = f"Keys are available again after {duration(seconds)}"
-            return again if waiting else f"{again}. Resuming all workflows"
+            return again if waiting else f"{again}. Resuming all workflows that waited"
         case KeyCoolingDown():
             return _cooling(event)
         case ParallelismChanged(now=now, before=before, reason=reason):
             return f"Running {now} at a time instead of {before}: {one_line(reason)}"
-        case BudgetNoticed(spent_usd=spent, budget_usd=budget, needed_usd=needed):
-            return _budget(spent, budget) if needed is None else budget_reached(spent, budget, needed - spent)
+        case BudgetNoticed():
+            return _budget(event)
         case RunEnded(counts=counts):
             return counts_in_words(counts)
         case _:
@@ -260,35 +259,19 @@ def _act_texts(event: ControlTaken) -> list[str]:
     who = f"{one_line(event.by)}{f': {one_line(event.reason)}' if event.reason else ''}"
     match event.act:
         case "pause":
-            return [f"Paused by {who}. What is under way finishes; nothing new starts"]
+            return [f"Paused by {who}. Nodes under way finish; nothing new starts"]
         case "resume":
             return [f"Resumed by {who}"]
         case "budget":
-            return [f"Budget is ${event.value or 0.0:,.2f} from here on, set by {who}"]
+            return [f"Budget is now ${event.value or 0.0:,.2f}, set by {who}"]
         case "stop" if event.target:
-            return [f"stopping, asked by {who}; it keeps its checkpoint"]
+            return [f"stopping, requested by {who}; it keeps its checkpoint"]
         case "stop":
-            return [f"Stop asked by {who}"]
+            return [f"Stop requested by {who}"]
         case "retry":
-            return [f"retrying, asked by {who}"]
+            return [f"retrying, requested by {who}"]
         case _:
             return []
-
-
-def preflight_words(found: PreflightDone) -> str:
-    """`Models: offline. Keys: none needed. Expected cost: none.`"""
-    models = listed([one_line(model, longest=80) for model in found.models]) or "up to the graph"
-    is_free = bool(found.models) and found.expected_cost_usd == 0.0 and not found.keys
-    keys = "none needed" if is_free else listed([one_line(name, longest=60) for name in found.keys], 5) or "none"
-    return f"Models: {models}. Keys: {keys}. Expected cost: {'none' if is_free else _expected_cost(found)}."
-
-
-def _expected_cost(found: PreflightDone) -> str:
-    cost = found.expected_cost_usd
-    if cost is None:
-        return "unknown, no past call was counted" if found.past_items else "unknown, no past run tells"
-    amount = "less than $0.01" if cost < 0.01 else f"about {dollars(cost)}"
-    return f"{amount}, from {counted(found.past_items, 'past item')}"
 
 
 def _cooling(event: KeyCoolingDown) -> str:
@@ -299,17 +282,24 @@ def _cooling(event: KeyCoolingDown) -> str:
     return f"{subject}, back in {f'{seconds}s' if seconds < 120 else countdown(seconds)}"
 
 
-def _budget(spent: float, budget: float) -> str:
-    amounts = f"{dollars(spent)} of {dollars(budget)} spent or reserved"
-    if spent >= budget:
-        return f"Budget reached: {amounts}. Nothing new starts"
-    return f"Budget: {amounts} ({spent / budget:.0%})"
+def _budget(event: BudgetNoticed) -> str:
+    spent, cap, needed = event.spent_usd, event.budget_usd, event.needed_usd
+    if needed is not None:
+        next_usd = needed - spent
+        return (
+            day_budget_reached(spent, cap, next_usd, event.day) if event.day else budget_reached(spent, cap, next_usd)
+        )
+    name = "The day's budget" if event.day else "Budget"
+    amounts = f"{dollars(spent)} of {dollars(cap)} spent or reserved"
+    return (
+        f"{name} reached: {amounts}. Nothing new starts" if spent >= cap else f"{name}: {amounts} ({spent / cap:.0%})"
+    )
 
 
 def _no_key(event: PoolExhausted) -> str:
     names = [one_line(name, longest=60) for name in event.names]
     if not names:
-        return "There is no key for a model that is needed: calls of it fail"
+        return "There is no key for a model that is needed: its calls fail"
     return f"No usable key is left ({listed(names)}: rejected or without quota): calls fail"
 
 
@@ -320,7 +310,7 @@ def _waits(event: PoolExhausted, label_of: LabelOf) -> str:
 
 def _busy(event: PoolExhausted) -> str:
     others = "; limited: " + listed([one_line(name, longest=60) for name in event.limited]) if event.limited else ""
-    subject = "All other keys are busy" if event.limited else "All keys are busy"
+    subject = "all other keys are busy" if event.limited else "all keys are busy"
     if event.slots is None:
         return f"{subject}{others}. To go faster, add a key"
     at_once = f" ({counted(event.slots, 'call')} at a time)"
@@ -330,9 +320,10 @@ def _busy(event: PoolExhausted) -> str:
 def _next_opening(event: PoolExhausted) -> str:
     seconds = event.seconds
     wait = "" if seconds is None else f" (in {countdown(seconds)})"
+    why, what = ("the provider is overloaded", "try") if event.is_overload else ("all keys limited", "key")
     if event.until is None:
-        return f"all keys limited{wait}"
-    return f"all keys limited, next key at {_local_time(event.until, seconds)}{wait}"
+        return f"{why}{wait}"
+    return f"{why}, next {what} at {_local_time(event.until, seconds)}{wait}"
 
 
 def _local_time(until: str, seconds: float | None) -> str:

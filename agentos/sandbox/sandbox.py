@@ -20,13 +20,14 @@ from typing import Final
 import agentos
 from agentos.environment import environment
 from agentos.errors import AgentosError, UsageError
-from agentos.files import write_whole
-from agentos.keys.redaction import redact_shapes
+from agentos.files import remove_tree, write_whole
+from agentos.keys.key_shapes import redact_shapes
 from agentos.paths import home_dir
 from agentos.processes.children import ChildResult, kill_with_variable, run_child
 from agentos.sandbox import kernel, landlock
 from agentos.sandbox.isolation import ALLOW_NONE, RISK, STRONGEST, Isolation
 from agentos.sandbox.limits import DEFAULT_LIMITS, EndedBy, Limits
+from agentos.sandbox.scratch import scratch_folder
 from agentos.sandbox.supervisor import Spec, Verdict, read_verdict
 from agentos.sandbox.view import make_view
 
@@ -219,7 +220,7 @@ class _GitLink:
         if self._before is None or self._is_as_before():
             return
         if self._path.is_dir() and not self._path.is_symlink():
-            shutil.rmtree(self._path)
+            remove_tree(self._path)
         write_whole(self._path, self._before)
         self.words = "The command changed .git, which was put back."
 
@@ -262,9 +263,7 @@ def sandbox_environment(
 def _scratch(given: Path | None) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         if given is None:
-            # Files a test made unreadable or is still writing must not turn a good result into an error.
-            temporary = tempfile.TemporaryDirectory(prefix="agentos-sandbox-", ignore_cleanup_errors=True)
-            given = Path(stack.enter_context(temporary))
+            given = stack.enter_context(scratch_folder("agentos-sandbox-"))
         for name in ("home", "tmp"):
             (given / name).mkdir(parents=True, exist_ok=True)
         yield given.resolve()
@@ -324,9 +323,9 @@ def is_available(isolation: Isolation) -> bool:
         return True
     if isolation is Isolation.LANDLOCK and not (landlock.version() and kernel.MACHINE):
         return False
-    with tempfile.TemporaryDirectory(prefix="agentos-probe-") as folder:
+    with scratch_folder("agentos-probe-") as folder:
         try:
-            result = Sandbox(Path(folder), isolation).run(["/bin/sh", "-c", "exit 7"], timeout_seconds=_PROBE_SECONDS)
+            result = Sandbox(folder, isolation).run(["/bin/sh", "-c", "exit 7"], timeout_seconds=_PROBE_SECONDS)
         except (AgentosError, OSError):
             return False
     return result.exit_code == 7

@@ -10,6 +10,7 @@ from typing import Final
 
 _LEAST_FILE_BYTES: Final = 4096
 """An empty file takes room too."""
+_MOST_OF_A_PATH: Final = 4095
 
 
 def descendants(pid: int) -> list[int]:
@@ -86,12 +87,17 @@ def nameless_bytes(pids: Iterable[int]) -> tuple[int, int]:
 
 
 def bytes_written(folders: Iterable[str], since: float, *, enough: int) -> int:
-    """What files take up that were changed since then; counting stops at `enough`."""
+    """What files take up that were changed since then; counting stops at `enough`.
+
+    What is so deep that no path leads there is more than enough: nobody could count it.
+    """
     total = 0
     waiting = list(folders)
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
+                if len(os.fsencode(entry.path)) > _MOST_OF_A_PATH:
+                    return enough + 1
                 with suppress(OSError):
                     found = entry.stat(follow_symlinks=False)
                     if entry.is_dir(follow_symlinks=False):

@@ -8,12 +8,19 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from agentos.errors import UsageError
-from agentos.sources.folder import FolderSource, ItemKind, Listing, Problem
+from agentos.sources.folder import FileProblem, FolderSource, ItemKind, Listing
 from agentos.sources.github import GitHubSource
 from agentos.sources.item import Source, SourceItem, natural_key
 
 __all__ = [
-    "FolderSource", "GitHubSource", "ItemKind", "Listing", "Problem", "Source", "SourceItem", "natural_key",
+    "FileProblem",
+    "FolderSource",
+    "GitHubSource",
+    "ItemKind",
+    "Listing",
+    "Source",
+    "SourceItem",
+    "natural_key",
     "parse_source",
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ class ItemKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """A file that was left out, or a part of it that was, and how to mend it."""
 
     path: str
@@ -48,7 +48,7 @@ class Listing:
     """What a folder held: the items, and what could not be used of it."""
 
     items: tuple[SourceItem, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
 
 
 class _Unusable(Exception):
@@ -77,8 +77,8 @@ class FolderSource:
         one of the listing's problems when its name gives none. So is an id that two files claim.
         """
         items: list[SourceItem] = []
-        problems: list[Problem] = []
-        unusable: list[Problem] = []
+        problems: list[FileProblem] = []
+        unusable: list[FileProblem] = []
         for path in self._paths():
             text, reason = _read_text(path, self.directory)
             try:
@@ -86,10 +86,10 @@ class FolderSource:
                     raise _Unusable(reason)
                 item, notes = _item(path, text, self.kind)
             except (_Unusable, InvalidIdentifier) as error:
-                unusable.append(Problem(str(path), str(error)))
+                unusable.append(FileProblem(str(path), str(error)))
                 continue
             items.append(item)
-            problems.extend(Problem(str(path), note) for note in notes)
+            problems.extend(FileProblem(str(path), note) for note in notes)
         items = _with_clashes(items)
         for problem in unusable:
             item_id = _free_identifier(Path(problem.path).stem, self.kind, {item.id.lower() for item in items})
@@ -204,7 +204,7 @@ def _free_identifier(stem: str, kind: ItemKind, taken: Collection[str]) -> str:
     return ""
 
 
-def _unusable_item(item_id: str, problem: Problem) -> SourceItem:
+def _unusable_item(item_id: str, problem: FileProblem) -> SourceItem:
     title = Path(problem.path).stem
     return SourceItem(id=item_id, title=title, text="", origin=problem.path, problem=problem.reason)
 
@@ -221,4 +221,4 @@ def _clash(items: Sequence[SourceItem]) -> SourceItem:
     first, *others = items
     names = ", ".join(Path(item.origin).name for item in others)
     reason = f"{names} has the id {first.id} too: rename one, or give it another `id:` in its front matter"
-    return _unusable_item(first.id, Problem(first.origin, reason))
+    return _unusable_item(first.id, FileProblem(first.origin, reason))

@@ -40,6 +40,11 @@ class SourceItem:
         return document_hash(self.text)
 
 
+def workstream_origin(slug: str) -> str:
+    """The origin of a workstream's text, which is in no file that a person could edit."""
+    return f"workstream {slug}"
+
+
 class Source(Protocol):
     """A place pending items come from."""
 

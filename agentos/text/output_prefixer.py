@@ -11,6 +11,7 @@ from typing import Protocol, Self, TextIO, cast
 from agentos.text.terminal import clean_block
 
 DEFAULT_MAX_LINE_BYTES = 16 * 1024 * 1024
+_CLOSING = "]"
 
 
 class LineAssembler:
@@ -143,7 +144,18 @@ def _without_replaced_text(block: bytes) -> bytes:
 
 def prefix_of(label: str) -> str:
     """What stands before every line of an item, or of the coordinator: `[LLD-42]`."""
-    return f"[{label}]"
+    return f"[{label}{_CLOSING}"
+
+
+def label_in(prefix: str) -> str:
+    """The label that a prefix is made of."""
+    return prefix.removeprefix("[").removesuffix(_CLOSING)
+
+
+def split_prefix(line: str) -> tuple[str, str]:
+    """A line's prefix and what stands behind it; the whole line and nothing where there is no prefix."""
+    label, closing, text = line.partition(f"{_CLOSING} ")
+    return label + closing.rstrip(), text
 
 
 def prefix_block(prefix: bytes, block: bytes, *, prefix_empty: bool = True) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,11 +24,13 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Raises NotToml, and nothing else."""
     if len(text) > MOST_CHARACTERS:
         raise NotToml(f"more than {MOST_CHARACTERS:,} characters")
+    import tomllib  # noqa: PLC0415  Many commands find no file to read.
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-        raise NotToml(str(error), place[1] if place else "") from None
+        raise NotToml(str(error), place[1] if place else "a place it does not name") from None
     except RecursionError:
         raise NotToml("nested too deeply") from None
     except ValueError:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
+from agentos.clock import local_minute
+from agentos.paths import own_settings_path
 from agentos.text.terminal import clean_block
 
 LONGEST_REASON = 400
@@ -61,9 +64,37 @@ def budget_reached(spent_usd: float, cap_usd: float, estimated_usd: float) -> st
     )
 
 
+def day_budget_reached(spent_usd: float, cap_usd: float, estimated_usd: float, day: str) -> str:
+    """The same of the cap that all runs, gateways and notebooks of a home have together; `day` is that of UTC."""
+    setting = f"usd_per_day under [budget] in {own_settings_path()}"
+    if estimated_usd > cap_usd:
+        return (
+            f"The next call is estimated at {dollars(estimated_usd)}, more than the {dollars(cap_usd)} that "
+            f"everything with this home may spend in a day. Raise {setting}, or bound the call's answer."
+        )
+    return (
+        f"The day's budget of {dollars(cap_usd)} for everything with this home is reached: {dollars(spent_usd)} "
+        f"spent or reserved, and the next call is estimated at {dollars(estimated_usd)}. Resume after "
+        f"{_end_of_day(day)}, or raise {setting}."
+    )
+
+
+def _end_of_day(day: str) -> str:
+    try:
+        ends = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        return "00:00 UTC"  # A damaged record.
+    return f"00:00 UTC, here {local_minute(ends)}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 item`, `2 items`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def at_a_time(items: int, parallel: int) -> str:
+    """`10 items, 3 at a time`: never more of them than there are."""
+    return f"{counted(items, 'item')}, {min(items, parallel)} at a time" if items else "0 items"
 
 
 def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:

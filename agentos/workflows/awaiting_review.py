@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ from agentos.engine.checkpoints.protocol import ItemRef, NotAsking
 from agentos.engine.claims import Claims, claim_name, claims_of
 from agentos.errors import AgentosError
 from agentos.settings import Settings
+from agentos.text.words import listed, one_line
 from agentos.workflows.document_checks import check_document
-from agentos.workflows.drafting.approving import Given, Standing, approve
+from agentos.workflows.drafting.approving import Given, StandingDocument, approve
 from agentos.workflows.registry import WORKFLOWS, label_of
 
 CLAIM_PATIENCE_SECONDS = 3.0
@@ -60,6 +62,35 @@ class Waiting:
         """A gate, or a graph that stops by itself before or after a node and asks nothing."""
         return self.is_gate or ("stopped" in self.question and not self.interrupt_ids)
 
+    @property
+    def words(self) -> str:
+        """What it wants of a person, in one line."""
+        question = self.question
+        if self.is_gate:
+            return (
+                f"waits for you at its {one_line(str(question['gate']), 20)} gate, round {question.get('round', 1)}"
+            )
+        if self.takes_approval:
+            return f"stopped before {listed([str(node) for node in question.get('next', ())])} and waits for you"
+        first = question.get("question", question)
+        more = f" (and {len(self.questions) - 1} more)" if len(self.questions) > 1 else ""
+        text = first if isinstance(first, str) else json.dumps(first, default=str, ensure_ascii=False)
+        return f"asks you: {one_line(text, 200)}{more}"
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the next run continues it: with a person's answers, or with the state that they edited."""
+        if self.answer is None:
+            return self.edit is not None
+        return len(self.questions) < 2 or all(each in self.answer for each in self.interrupt_ids)
+
+    @property
+    def open_question(self) -> int:
+        """The number of the first question that has no answer yet; the first when all have."""
+        answered = self.answer if len(self.questions) > 1 and isinstance(self.answer, dict) else {}
+        numbers = (n for n, each in enumerate(self.interrupt_ids, start=1) if each not in answered)
+        return next(numbers, 1)
+
 
 def waiting_items(project_dir: Path) -> list[Waiting]:
     """The project's parked items, answered ones too, in order of their labels. Touches nothing."""
@@ -99,7 +130,7 @@ def give_answer(project_dir: Path, item: Waiting, answer: Any, edit: dict[str, A
             ) from None
 
 
-def approve_document(project_dir: Path, settings: Settings, document: Standing) -> Given:
+def approve_document(project_dir: Path, settings: Settings, document: StandingDocument) -> Given:
     """A person takes a document as it stands. Raises CheckFailed, or NotAnswerable when a run has the item."""
     workflow, item_id = document.workflow.name, document.item_id
     with claimed(project_dir, workflow, item_id):

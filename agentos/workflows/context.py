@@ -15,7 +15,7 @@ from agentos import outputs
 from agentos.clock import utc_now
 from agentos.engine.plan import ITEM_VARIABLE
 from agentos.environment import environment
-from agentos.sandbox.passed_on import reserved_variables
+from agentos.sandbox.passed_variables import reserved_variables
 from agentos.settings import FROZEN_VARIABLE, Settings, load_settings, thaw
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Lineage
@@ -34,7 +34,7 @@ def _generate(prompt: Any, **options: Any) -> Any:
 
 
 def _masked(text: str) -> str:
-    from agentos.llm.broker import masked  # noqa: PLC0415  As above.
+    from agentos.llm.broker_choice import masked  # noqa: PLC0415  As above.
 
     return masked(text)
 

@@ -18,7 +18,12 @@ def check_document(
     """`previous` is the document before a revision, parsed."""
     if workflow == "issue":
         return check_issue(parse_issue(text), previous=previous)
+    # Issues in files may go by a name, workstreams always do.
     number = int(item_id) if item_id.isdecimal() else None
-    found = check_lld(parse_lld(text), repository=FolderPaths(project_dir), expected_issue=number, previous=previous)
-    # Issues in files may go by a name, workstreams always do: such a design has no number to give.
-    return found if number is not None else tuple(finding for finding in found if finding.rule != "LLD003")
+    return check_lld(
+        parse_lld(text),
+        repository=FolderPaths(project_dir),
+        expected_issue=number,
+        is_named=number is None,
+        previous=previous,
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, parse_source
 from agentos.sources.item import without_padding
 from agentos.text import globs
+from agentos.text.words import one_line
 from agentos.workflows.document_paths import document_paths
 from agentos.workflows.registry import WORKFLOWS, Workflow, parse_label
 
@@ -37,9 +39,14 @@ def issue_files(project_dir: Path, settings: Settings) -> dict[Path, str]:
 
 
 def find_item(text: str, project_dir: Path, settings: Settings) -> tuple[Workflow, str]:
-    """The workflow and the id of an item that somebody named. Whether anything is known of it is another question."""
+    """The workflow and the id of an item that somebody named. Whether anything is known of it is another question.
+
+    Raises UsageError for a file that is not there: no id has a dot.
+    """
     path = Path(text)
-    if not (path.suffix and path.is_file()):
+    if path.suffix and not path.is_file():
+        raise UsageError(f"There is no file {one_line(text, 80)} here.")
+    if not path.suffix:
         return parse_label(without_padding(text.removeprefix("#")))
     found, by_name = path.resolve(), {"lld": _without_label(path.stem), "implementation": path.parent.name}
     for name, item_id in by_name.items():

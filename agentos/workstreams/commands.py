@@ -283,7 +283,7 @@ class ProjectWorkstreams:
 def _why_no_reservation(workstream: Workstream) -> str:
     if isinstance(workstream.state, Completed):
         return "it is completed"
-    return "its worktree is missing; the next run makes it again" if workstream.path is None else ""
+    return "its worktree is missing; the next run recreates it" if workstream.path is None else ""
 
 
 def _main_checkout(project_dir: Path) -> Path:

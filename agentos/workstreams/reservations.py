@@ -16,7 +16,7 @@ from agentos.errors import UsageError
 from agentos.files import locked, write_whole
 from agentos.hints import Hint
 from agentos.paths import reservations_path
-from agentos.sandbox.passed_on import LIST_VARIABLE
+from agentos.sandbox.passed_variables import LIST_VARIABLE
 from agentos.text.identifiers import sanitize_identifier
 
 DEFAULT_PORTS: Final = range(20_000, 21_000)
@@ -116,7 +116,7 @@ class Reservations:
                     held.append(Reservation(self._project, slug, variable, kind, value))
                     return held[-1]
         release = Hint.RELEASE.line(slug=next((each.slug for each in held if each.project == self._project), slug))
-        raise UsageError(f"no {kind} is left for {variable} of {slug}: give some back, as with `{release}`")
+        raise UsageError(f"no {kind} is left for {variable} of {slug}: release some, as with `{release}`")
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[Reservation]]:
@@ -157,7 +157,7 @@ def _read(path: Path) -> list[Reservation]:
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path} is not readable ({error}): move it away to start anew") from error
+        raise UsageError(f"{path} is not readable ({error}): move it away to start over") from error
 
 
 def _is_free(port: int) -> bool:

@@ -7,22 +7,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agentos.documents.approval import REHEARSER, Absent, Intact, document_hash, verify_approval
+from agentos.documents.approval import REHEARSER, Absent, Intact, verify_approval
+from agentos.documents.lines import LineKind
+from agentos.documents.markdown import Document, parse
 from agentos.documents.unapproved import is_a_persons
 from agentos.engine.checkpoints import store_for
-from agentos.engine.checkpoints.protocol import ItemRef
+from agentos.engine.checkpoints.protocol import ItemRef, Standing
 from agentos.engine.plan import Item, input_hash
 from agentos.errors import UsageError
 from agentos.hints import Hint
 from agentos.settings import Settings
-from agentos.sources.item import dependency_ids, priority_in
+from agentos.sources.item import SourceItem, dependency_ids, priority_in, workstream_origin
 from agentos.text.words import listed, one_line
+from agentos.workflows import model_options
 from agentos.workflows.document_paths import document_paths
+from agentos.workflows.drafting.pending import item_of
 from agentos.workflows.implementation.pending import design_item, why_implemented, without_unmet
 from agentos.workflows.implementation.records import read_record
+from agentos.workflows.item_names import item_named
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Skipped
 from agentos.workflows.pipeline.pending import from_design, from_issue
-from agentos.workflows.registry import WORKFLOWS, Workflow
+from agentos.workflows.registry import WORKFLOWS, Workflow, label_of
+from agentos.workstreams.registry import Registry
 from agentos.workstreams.state import Workstream
 
 DESIGN: Final = "DESIGN"
@@ -30,8 +36,8 @@ IMPLEMENTATION: Final = "IMPLEMENTATION"
 STAGES: Final = (DESIGN, IMPLEMENTATION)
 MODES: Final = {"execute": STAGES, "analyze": (DESIGN,)}
 _WORKFLOW_OF: Final = {(DESIGN,): "lld", (IMPLEMENTATION,): "implementation", STAGES: "pipeline"}
+_DESIGN_NODES: Final = "LLD."
 _LONGEST_TITLE: Final = 200
-"""The status the design workflow gives a design that its review did not pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +94,24 @@ def _up_to(names: Sequence[str], known: Sequence[str]) -> frozenset[str]:
 def issue_text(workstream: Workstream) -> str:
     """The workstream's text as an issue. A few words are enough: they become title and body."""
     text = workstream.text.strip()
-    if text.startswith("# ") or text.startswith("---\n"):
+    document = parse(text)
+    words = _below_front_matter(document)
+    if words.startswith("# ") or "title" in document.front_matter:
         return text + "\n"
-    return f"# {title_of(text)}\n\nWhat workstream {workstream.slug} is for, as its author put it:\n\n{text}\n"
+    front_matter = document.text.removesuffix(words)
+    about = f"What workstream {workstream.slug} is for, as its author put it:"
+    return f"{front_matter}# {title_of(text)}\n\n{about}\n\n{words}\n"
 
 
 def title_of(text: str) -> str:
-    first_line = next((line for line in text.splitlines() if line.strip()), "")
+    first_line = next(iter(_below_front_matter(parse(text.strip())).splitlines()), "")
     return " ".join(first_line.lstrip("#").split())[:_LONGEST_TITLE]
+
+
+def _below_front_matter(document: Document) -> str:
+    below = (line for line in document.lines if line.kind is not LineKind.FRONT_MATTER and line.text.strip())
+    first = next(below, None)
+    return "" if first is None else document.text[first.start :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +188,7 @@ class _Documents:
         self._workstream = workstream
         self._project_dir = project_dir
         self._settings = settings
-        self._issue = _issue_item(workstream)
+        self._issue = item_of(as_issue(workstream))
         self._design = self._read_design()
 
     def nothing_to_do(self, route: Route) -> Reason | None:
@@ -189,15 +205,22 @@ class _Documents:
     def obstacle(self, route: Route, *, fresh: bool) -> Reason | None:
         """Why the route cannot be taken."""
         if self._design is not None:
-            return None
+            return None if fresh or not self._was_designed_apart(route) else self._designed_apart()
+        if route.stages == (DESIGN,) and not fresh and self._left_by_pipeline():
+            continues = Hint.RUN_WORKSTREAM.line(slug=self._workstream.slug, options=self._models())
+            return Reason(ReasonKind.PIPELINE_UNFINISHED, further=f"continue it first: {continues}")
         if DESIGN not in route.stages:
             return Reason(ReasonKind.NO_DESIGN, further="run it with --mode analyze first")
         path = document_paths(self._project_dir, self._settings, "lld", self._issue.id)[0]
         if fresh or not path.is_file() or self._is_cut_short(route):
             return None
-        if is_replaceable(path.read_text(encoding="utf-8", errors="replace")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if is_replaceable(text):
             return None
         shown = path.relative_to(self._project_dir).as_posix()
+        if is_a_persons(text) and not isinstance(verify_approval(text), Intact):
+            label = label_of("lld", self._issue.id)
+            return Reason(ReasonKind.PERSONS_DESIGN, shown, f"decide with: {Hint.LOOK_AT_REVIEW.line(label=label)}")
         how = "move it away or choose another name for the workstream; --fresh replaces it"
         return Reason(ReasonKind.ANOTHERS_DESIGN, shown, how)
 
@@ -210,6 +233,25 @@ class _Documents:
             return []
         why = Reason(ReasonKind.REPLACES_PERSONS, path.relative_to(self._project_dir).as_posix())
         return [f"{self._workstream.slug}: {why}"]
+
+    def _left_by_pipeline(self) -> Standing | None:
+        """What a run of both stages left of this very text."""
+        found = store_for(self._project_dir).peek(ItemRef(_WORKFLOW_OF[STAGES], self._issue.id))
+        began = input_hash(from_issue(self._issue).input)
+        return found if found and not found.is_untouched and found.input_hash == began else None
+
+    def _was_designed_apart(self, route: Route) -> bool:
+        """A run of both stages was cut short within its design, and would now stand against the one that is there."""
+        left = self._left_by_pipeline() if route.stages == STAGES else None
+        return left is not None and (left.resumes_after or "").startswith(_DESIGN_NODES)
+
+    def _designed_apart(self) -> Reason:
+        options = f" --steps {IMPLEMENTATION}{self._models()}"
+        continues = Hint.RUN_WORKSTREAM.line(slug=self._workstream.slug, options=options)
+        return Reason(ReasonKind.DESIGNED_APART, further=f"implement it: {continues}")
+
+    def _models(self) -> str:
+        return model_options.of_run(self._project_dir, self._settings.models)
 
     def _is_cut_short(self, route: Route) -> bool:
         return store_for(self._project_dir).exists(ItemRef(route.workflow().name, self._issue.id))
@@ -241,24 +283,31 @@ class _Documents:
             if not isinstance(found, Intact) or found.approval.issue_hash != self._issue.input["source_hash"]:
                 continue
             if self._settings.models.who_reviews == REHEARSER or not found.approval.is_rehearsal:
-                return design_item(self._issue.id, text, path)
+                return design_item(self._issue.id, text, path, self._issue)
         return None
 
 
-def _issue_item(workstream: Workstream) -> Item:
+def as_issue(workstream: Workstream) -> SourceItem:
+    """What the design of a workstream is written from."""
     text = issue_text(workstream)
-    return Item(
+    return SourceItem(
         id=workstream.slug,
-        input={
-            "item_id": workstream.slug,
-            "title": title_of(workstream.text),
-            "source_text": text,
-            "source_hash": document_hash(text),
-            "origin": f"workstream {workstream.slug}",
-        },
+        title=title_of(workstream.text),
+        text=text,
+        origin=workstream_origin(workstream.slug),
         priority=priority_in(text),
         depends_on=_dependencies(workstream.slug, text),
     )
+
+
+def issues_named(project_dir: Path, names: Collection[str]) -> tuple[SourceItem, ...]:
+    """The texts of the workstreams that somebody names, as issues. Reads files only."""
+    top_dir = next(
+        (folder for folder in (project_dir, *project_dir.parents) if (folder / ".git").exists()), project_dir
+    )
+    known = {slug: each for slug, each in Registry(top_dir).workstreams().items() if each.text.strip()}
+    named = {item_named(name, known, dict) for name in names}
+    return tuple(as_issue(each) for slug, each in known.items() if slug in named)
 
 
 def _dependencies(slug: str, text: str) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentos.dashboard.view import RunView, view_of
+from agentos.dashboard.fold import view_of
+from agentos.dashboard.view import RunView
 from agentos.paths import runs_dir
 from agentos.records.runs import is_live, read_audit
 from agentos.workstreams.commands import Overview

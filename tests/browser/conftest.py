@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: a real Chromium, the installed page, and the sandboxes of the process tests."""
+"""Fixtures of the browser tests: a real Chromium, and windows in which nothing may go wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backlog import Backlog
-from harness import Sandbox
 from windows import FLAGS, WIDE, OpenWindow, Window
 
 
@@ -45,21 +43,3 @@ def window(chromium: Any) -> Iterator[OpenWindow]:
     for context in contexts:
         context.close()
     assert wrongs == []
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    made = Sandbox(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def backlog(tmp_path: Path) -> Iterator[Backlog]:
-    made = Backlog(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
-
 import pytest
 from backlog import Backlog
 from test_review import parked
-from windows import PHONE, WIDE, Dashboard, OpenWindow, Window, dashboard_of, only_run
+from windows import AXE_PATH, PHONE, WIDE, Dashboard, OpenWindow, Window, dashboard_of, only_run
 
-AXE_PATH = Path(os.environ.get("AXE_PATH", Path(__file__).parents[2] / ".venv/axe/node_modules/axe-core/axe.min.js"))
-RULES = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}"
-SERIOUS = ("serious", "critical")
 SIZES = ({"width": 320, "height": 640}, PHONE, {"width": 768, "height": 1024}, WIDE, {"width": 2560, "height": 1300})
 
 
@@ -32,6 +25,7 @@ def visited(shown: Window, dashboard: Dashboard, run: str) -> list[str]:
         (f"#/runs/{run}", ".item-row"),
         (f"#/runs/{run}/timeline", "canvas"),
         (f"#/runs/{run}/keys", ".empty, .card"),
+        (f"#/runs/{run}/notes", "#tab-panel"),
         (f"#/runs/{run}/items/1/review", ".prose"),
         (f"#/runs/{run}/items/1/log", ".log .line"),
         (f"#/runs/{run}/items/1/documents", ".prose"),
@@ -45,23 +39,13 @@ def visited(shown: Window, dashboard: Dashboard, run: str) -> list[str]:
         yield place
 
 
-def findings(shown: Window) -> list[dict[str, Any]]:
-    shown.page.evaluate(AXE_PATH.read_text())
-    found = shown.page.evaluate(f"axe.run(document, {RULES})")["violations"]
-    return [
-        {"rule": one["id"], "impact": one["impact"], "where": [node["html"][:200] for node in one["nodes"]][:3]}
-        for one in found
-        if one["impact"] in SERIOUS
-    ]
-
-
 @pytest.mark.skipif(not AXE_PATH.exists(), reason="needs axe-core (npm install --prefix .venv/axe axe-core)")
 @pytest.mark.parametrize(("scheme", "size"), [("dark", WIDE), ("light", PHONE), ("light", WIDE)], ids=str)
 def test_axe_finds_nothing_serious(
     backlog: Backlog, dashboard: Dashboard, window: OpenWindow, scheme: str, size: dict[str, int]
 ) -> None:
     shown = window(dashboard.control, size=size, color_scheme=scheme)
-    found = {place: findings(shown) for place in visited(shown, dashboard, only_run(backlog))}
+    found = {place: shown.serious_findings() for place in visited(shown, dashboard, only_run(backlog))}
     assert {place: wrong for place, wrong in found.items() if wrong} == {}
 
 

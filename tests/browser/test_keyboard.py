@@ -91,12 +91,22 @@ def test_a_failed_item_is_retried_by_keys_alone(sandbox: Sandbox, under_way: Sta
     shown.check_state("Done")
 
 
+def test_a_button_that_is_drawn_anew_keeps_the_focus(under_way: Started, shown: Window) -> None:
+    shown.page.get_by_role("button", name="One item more at once").focus()
+    for places in (3, 4):
+        press(shown, "Enter")
+        under_way.wait_for_record("control_taken", act="parallel", value=places)
+        shown.check_sees(f"{places} at once", within=".stepper")
+        assert focused(shown) == "One item more at once"
+
+
 def test_tabs_follow_the_arrows(shown: Window) -> None:
     shown.page.get_by_role("tab", name="Items").focus()
     press(shown, "ArrowRight")
     shown.page.get_by_role("tab", name="Timeline", selected=True).wait_for()
     shown.page.locator("canvas").wait_for()
     assert shown.page.url.endswith("/timeline")
+    assert focused(shown) == "Timeline"
     press(shown, "i")
     shown.page.get_by_role("tab", name="Items", selected=True).wait_for()
     assert shown.page.locator(".item-row").count() == 6

@@ -19,7 +19,7 @@ class State(TypedDict, total=False):
     fails: bool
 
 def wait(state):
-    print("waiting for the gate <b>not bold</b>", flush=True)
+    print("waiting for the gate <b>not bold</b> \\x1b[31min red\\x1b[0m", flush=True)
     while state.get("gate") and not Path(state["gate"]).exists():
         time.sleep(0.01)
     return {}
@@ -40,10 +40,11 @@ graph.add_edge("finish", END)
 """
 
 
-def start(sandbox: Sandbox, *items: dict[str, Any], parallel: int = 2) -> Started:
+def start(sandbox: Sandbox, *items: dict[str, Any], parallel: int = 2, options: tuple[str, ...] = ()) -> Started:
     (sandbox.project / "gate.py").write_text(GATE)
     path = sandbox.write_items(*items)
-    return sandbox.start_command("run", "--graph", "gate.py:graph", "--items", str(path), "--parallel", str(parallel))
+    given = ("--graph", "gate.py:graph", "--items", str(path), "--parallel", str(parallel), *options)
+    return sandbox.start_command("run", *given)
 
 
 @pytest.fixture
@@ -141,13 +142,78 @@ def test_one_item_is_stopped_another_retried_and_the_places_changed(
     assert steered.wait().code == 130
 
 
+def test_an_item_stopped_before_its_turn_says_so_and_starts_after_all(
+    sandbox: Sandbox, steered: Started, open_run: Window
+) -> None:
+    page = open_run.page
+    open_run.row("later").get_by_role("link").click()
+    page.get_by_role("button", name="Stop this item later").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop this item").click()
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.get_by_role("button", name="Start it after all later").wait_for()
+    page.keyboard.press("Escape")
+    open_run.check_row("later", "stopped")
+    open_run.row("later").get_by_role("link").click()
+    page.get_by_role("button", name="Start it after all later").click()
+    page.get_by_role("button", name="Stop this item later").wait_for()
+    open_gates(sandbox)
+    page.keyboard.press("Escape")
+    open_run.check_row("later", "completed")
+    assert steered.wait().code == 1
+
+
+def test_an_item_is_skipped_and_the_run_stopped_with_reasons(
+    sandbox: Sandbox, steered: Started, open_run: Window
+) -> None:
+    page = open_run.page
+    open_run.row("later").get_by_role("link").click()
+    page.get_by_role("button", name="Skip later").click()
+    page.get_by_label("Reason").fill("not needed")
+    page.get_by_role("dialog").get_by_role("button", name="Skip this item").click()
+    assert steered.wait_for_record("control_taken", act="skip", target="later")["reason"] == "not needed"
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.keyboard.press("Escape")
+    open_run.check_row("later", "skipped")
+    page.get_by_role("button", name="Stop…").click()
+    page.get_by_label("Reason").fill("enough for today")
+    page.get_by_role("dialog").get_by_role("button", name="Stop the run").click()
+    assert steered.wait_for_record("control_taken", act="stop")["reason"] == "enough for today"
+    open_run.check_state("Done")
+    open_run.check_row("held", "interrupted")
+    open_run.check_sees("Resume with")
+    assert steered.wait().code == 130
+
+
+def test_a_budget_is_raised_and_one_that_is_none_refused(sandbox: Sandbox, window: OpenWindow) -> None:
+    started = start(sandbox, {"id": "held", "input": {"gate": "open"}}, options=("--budget", "2"))
+    started.wait_for_record("node_started", item="held", node="wait")
+    shown = window(dashboard_of(sandbox).run(only_run(sandbox)))
+    shown.check_sees("of $2.00", within=".strip")
+    shown.page.get_by_role("button", name="Budget…").click()
+    shown.page.get_by_label("Budget in US dollars").fill("-1")
+    shown.page.get_by_role("button", name="Set the budget").click()
+    assert shown.page.get_by_role("dialog").is_visible()
+    shown.page.get_by_label("Budget in US dollars").fill("5.5")
+    shown.page.get_by_role("button", name="Set the budget").click()
+    started.wait_for_record("control_taken", act="budget", value=5.5)
+    shown.check_sees("of $5.50", within=".strip")
+    open_gates(sandbox)
+    started.wait()
+
+
 def test_a_killed_coordinator_is_said_with_what_to_do(sandbox: Sandbox, steered: Started, open_run: Window) -> None:
     open_run.check_state("Running")
     steered.kill()
     open_run.check_state("Coordinator lost")
     open_run.check_sees("agentos run")
     assert open_run.page.get_by_role("button", name="Pause").count() == 0
-    open_run.row("held").wait_for()
+    open_run.check_row("held", "not ended")
+    run = open_run.page.url.partition("#")[0] + f"#/runs/{only_run(sandbox)}"
+    for item, checkpoint in (("broken", "continues after wait"), ("held", "starts over")):
+        open_run.page.goto(f"{run}/items/{item}/about")
+        open_run.check_sees(checkpoint)
+    open_run.check_sees("the coordinator's process died")
+    assert open_run.page.get_by_text("under way").count() == 0
 
 
 def test_the_log_is_followed_filtered_and_folded(sandbox: Sandbox, steered: Started, open_run: Window) -> None:
@@ -155,6 +221,7 @@ def test_the_log_is_followed_filtered_and_folded(sandbox: Sandbox, steered: Star
     open_run.row("held").get_by_role("link").click()
     log = page.locator(".log")
     log.get_by_text("for the gate <b>not bold</b>").wait_for()
+    assert log.locator(".ansi-fg-1").inner_text() == "in red"
     open_gates(sandbox)
     log.get_by_text("Error: this is only a word").wait_for()
     assert len(log.locator(".line", has_text="xxx").inner_text()) < 1000

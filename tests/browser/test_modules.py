@@ -8,6 +8,8 @@ import pytest
 from harness import Sandbox
 from windows import OpenWindow, Window, dashboard_of
 
+from agentos.text.words import countdown, duration
+
 
 @pytest.fixture
 def shown(sandbox: Sandbox, window: OpenWindow) -> Window:
@@ -22,13 +24,18 @@ def test_times_money_and_counts_are_short_and_exact(shown: Window) -> None:
     told = evaluated(
         shown,
         "format",
-        "[m.clock(151), m.clock(3725.9), m.duration(0.4), m.duration(75), m.duration(4800), m.duration(183600),"
-        " m.money(0), m.money(0.0042), m.money(1.5), m.count(812), m.count(12400), m.count(3100000), m.bytes(90000)]",
+        "[m.clock(151), m.clock(3725.9), m.money(0), m.money(0.0042), m.money(1.5),"
+        " m.count(812), m.count(12400), m.count(3100000), m.bytes(90000)]",
     )
     assert told == [
-        "2:31", "1:02:05", "0.4 s", "75 s", "1 h 20 min", "2 d 3 h",
-        "$0", "$0.0042", "$1.50", "812", "12.4k", "3.1M", "88 KB",
+        "2:31", "1:02:05", "$0", "$0.0042", "$1.50", "812", "12.4k", "3.1M", "88 KB",
     ]  # fmt: skip
+
+
+def test_times_are_told_as_the_terminal_tells_them(shown: Window) -> None:
+    seconds = [0, 0.4, 59.94, 59.96, 75, 119.6, 3599.4, 4800, 183_600]
+    told = evaluated(shown, "format", f"{seconds}.flatMap((one) => [m.duration(one), m.countdown(one)])")
+    assert told == [words(one) for one in seconds for words in (duration, countdown)]
 
 
 def test_terminal_colours_are_kept_and_every_other_order_dropped(shown: Window) -> None:
@@ -56,8 +63,11 @@ def test_a_diff_numbers_both_sides_and_marks_what_changed_in_a_line(shown: Windo
 
 
 def test_time_waited_is_not_counted_as_work(shown: Window) -> None:
-    blocks = "[{kind: 'node', start: 0, end: 10}, {kind: 'busy', start: 2, end: 5}, {kind: 'call', start: 5, end: 9}]"
-    assert evaluated(shown, "timeline", f"[...m.timeByKind({blocks}, 10)]") == [["node", 7], ["busy", 3]]
+    node, wait, pause = ("'node'", "'a'", 0, 10), ("'busy'", "'a'", 2, 5), ("'paused'", "''", 10, 12)
+    shape = "{{kind: {}, node: {}, start: {}, end: {}}}"
+    blocks = f"[{', '.join(shape.format(*each) for each in (node, wait, pause))}]"
+    sums = [["node", 7], ["busy", 3], ["paused", 2]]
+    assert evaluated(shown, "timeline", f"[...m.timeByKind({blocks}, 12)]") == sums
 
 
 def test_a_block_is_named_where_it_was_at_work(shown: Window) -> None:

@@ -20,12 +20,15 @@ def parked(backlog: Backlog) -> Finished:
 def test_a_draft_is_approved_and_another_sent_back_from_the_page(backlog: Backlog, window: OpenWindow) -> None:
     parked(backlog)
     shown = window(dashboard_of(backlog).run(only_run(backlog)))
+    assert shown.row("LLD-1").locator(".dots .d-warn").get_attribute("title") == "G1_draft_gate"
     needs = shown.page.locator(".needs")
     needs.get_by_role("button", name="Approve LLD-1").click()
     dialog = shown.page.get_by_role("dialog")
     dialog.get_by_text("Add feature number 1").first.wait_for()
     dialog.get_by_role("button", name="Approve").click()
     dialog.wait_for(state="detached")
+    needs.get_by_text("answered: it continues with the next run").wait_for()
+    assert needs.get_by_role("button", name="Approve LLD-1").count() == 0
     needs.get_by_role("button", name="Revise… LLD-2").click()
     shown.page.get_by_label("What should be changed?").fill("split the store")
     shown.page.get_by_role("button", name="Send back").click()

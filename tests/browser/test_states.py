@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 
 from harness import Sandbox, eventually
+from test_details import events_of
 from test_live_run import start
 from windows import OpenWindow, Window, dashboard_of, only_run
+from written import written_run
+
+from agentos.clock import stamp, utc_now
+from agentos.events import RunStarted, Stamped
+from agentos.outcomes import APPROVED
+from agentos.reporters.audit import AuditReporter
+from agentos.reporters.logs import log_name
 
 MANY = 2_000
 ROWS_IN_THE_DOCUMENT = 80
@@ -78,17 +86,6 @@ def test_an_address_without_its_token_is_refused_in_words(sandbox: Sandbox, wind
     assert "needs its link" in shown.page.locator("body").inner_text()
 
 
-def test_the_report_opens_from_disk_and_asks_nobody(sandbox: Sandbox, window: OpenWindow) -> None:
-    start(sandbox, {"id": "single", "input": {}}, {"id": "broken", "input": {"fails": True}}).wait()
-    path = sandbox.root / "report.html"
-    assert sandbox.command("runs", "report", "-o", str(path)).code == 0
-    shown = window(path.as_uri(), offline=True)
-    for text in ("single", "broken", "not mended yet"):
-        shown.check_sees(text, within="body")
-    shown.check_sees("waiting for the gate", within="details[open]")
-    assert [address for address in shown.requests if not address.startswith("file:")] == []
-
-
 def test_the_page_asks_only_its_own_server(sandbox: Sandbox, window: OpenWindow) -> None:
     start(sandbox, {"id": "single", "input": {}}).wait()
     dashboard = dashboard_of(sandbox)
@@ -98,3 +95,30 @@ def test_the_page_asks_only_its_own_server(sandbox: Sandbox, window: OpenWindow)
     origin = dashboard.control.partition("/?")[0]
     assert shown.requests
     assert [address for address in shown.requests if not address.startswith(origin)] == []
+
+
+def test_a_run_that_is_just_starting_gets_its_items(sandbox: Sandbox, window: OpenWindow) -> None:
+    with written_run(sandbox.home, [], is_live=True) as run:
+        shown = window(dashboard_of(sandbox).run(run))
+        shown.check_sees("just starting")
+        begun = RunStarted(workflow="flow", project_dir="/shop", items=("a", "b"), parallel=1, pid=1)
+        audit = AuditReporter(sandbox.home / "logs/parallel" / run)
+        audit.handle(Stamped(1, stamp(utc_now(), "milliseconds"), run, begun))
+        shown.check_row("b", "waits for its turn")
+        audit.close()
+
+
+def test_a_long_log_is_loaded_whole_while_it_grows(sandbox: Sandbox, window: OpenWindow) -> None:
+    with written_run(sandbox.home, events_of(APPROVED)[:4], is_live=True) as run:
+        log = sandbox.home / "logs/parallel" / run / log_name("1")
+        log.write_text("".join(f"line {number} {'x' * 90}\n" for number in range(1, 8001)))
+        shown = window(dashboard_of(sandbox).run(run, "/items/1/log"))
+        shown.page.get_by_role("button", name="Load it").click()
+        with log.open("a") as file:
+            for number in range(8001, 8101):
+                file.write(f"line {number} end\n")
+                file.flush()
+        last = shown.page.locator(".log .line").last
+        eventually(lambda: last.text_content() == "line 8100 end\n", "its last line")
+        assert shown.page.locator(".log .line").count() == 8100
+        assert last.get_attribute("data-number") == "8100"

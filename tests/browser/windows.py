@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness import Sandbox, Started, eventually
@@ -19,6 +21,9 @@ FLAGS = (
 )
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+AXE_PATH = Path(os.environ.get("AXE_PATH", Path(__file__).parents[2] / ".venv/axe/node_modules/axe-core/axe.min.js"))
+RULES = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}"
+SERIOUS = ("serious", "critical")
 PATIENCE_MS = 60_000
 """For what a loaded machine takes its time with; a test waits for a condition, and goes on as soon as it holds."""
 
@@ -46,6 +51,22 @@ class Window:
     def check_sees(self, text: str, within: str = "main") -> None:
         """Wait until the text is to be seen."""
         self.page.locator(within).get_by_text(text).first.wait_for(state="visible")
+
+    def serious_findings(self) -> list[dict[str, Any]]:
+        """What axe has against the view as it stands."""
+        self.page.evaluate(AXE_PATH.read_text())
+        found = self.page.evaluate(f"axe.run(document, {RULES})")["violations"]
+        return [
+            {"rule": one["id"], "impact": one["impact"], "where": [node["html"][:200] for node in one["nodes"]][:3]}
+            for one in found
+            if one["impact"] in SERIOUS
+        ]
+
+    def check_both_themes(self) -> None:
+        """Axe finds nothing serious, dark or light. Where there is no axe, its own test says so."""
+        for scheme in ("dark", "light") if AXE_PATH.exists() else ():
+            self.page.emulate_media(color_scheme=scheme)
+            assert self.serious_findings() == [], scheme
 
     def row(self, label: str) -> Any:
         """The row of an item in the table."""

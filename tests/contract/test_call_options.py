@@ -18,7 +18,7 @@ from agentos.errors import AgentosError, UsageError
 from agentos.llm import attempts
 from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import Abandoned, Overloaded, Succeeded, TransportFailed
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 from fakes.recording_broker import RecordingBroker
 
 MODELS = {
@@ -127,6 +127,8 @@ def test_reasoning_effort_reaches_the_provider(setting: Setting, provider: str, 
     ("model", "options", "words"),
     [
         ("anthropic:claude-sonnet-4-6", {"seed": 1}, "does not take seed"),
+        ("anthropic:claude-sonnet-4-6", {"seed": 0}, "does not take seed"),
+        ("openai:gpt-5", {"temperature": 0}, "does not take temperature: it reasons"),
         ("openai:gpt-5", {"temperature": 0.5}, "does not take temperature: it reasons"),
         ("openai:gpt-4o-mini", {"reasoning_effort": "high"}, "does not take reasoning_effort: it does not reason"),
         ("anthropic:claude-opus-4-7", {"temperature": 0.5}, "does not take temperature"),
@@ -135,7 +137,7 @@ def test_reasoning_effort_reaches_the_provider(setting: Setting, provider: str, 
         ("google:gemini-2.5-flash", {"tool_choice": "add"}, "there are no tools"),
         ("google:gemini-2.5-flash", {"tools": [add], "tool_choice": "ad"}, "Did you mean add?"),
         ("google:gemini-2.5-flash", {"tools": [add, add]}, "Two tools have the name 'add'"),
-        ("google:gemini-2.5-flash", {"tools": [add], "output_type": Verdict}, "exclude each other"),
+        ("google:gemini-2.5-flash", {"tools": [add], "output_type": Verdict}, "cannot be combined"),
         ("google:gemini-2.5-flash", {"native_output": True}, "give output_type as well"),
     ],
 )
@@ -149,6 +151,18 @@ def test_what_a_model_does_not_take_is_an_error_before_the_call(
     llm.set_broker(None)
 
     assert broker.acquired == []
+
+
+def test_a_picture_by_address_is_fetched_by_the_provider_or_is_the_requests_fault(setting: Setting) -> None:
+    """Gemini's SDK fetches it here, and not from this machine: that is no failure of the provider's."""
+    asked = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/a.png"}}]}]
+    if setting.provider != "google":
+        llm.generate(asked, model=setting.model)
+        assert "http://127.0.0.1:9/a.png" in json.dumps(setting.body)
+        return
+    with pytest.raises(llm.ModelRequestError, match=r"cannot be sent: .*127\.0\.0\.1"):
+        llm.generate(asked, model=setting.model)
+    assert not setting.server.requests
 
 
 def test_images_are_sent(setting: Setting, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from agentos import llm
 from agentos.errors import UsageError
 from agentos.llm.langchain import ChatAgentos
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 from fakes.recording_broker import RecordingBroker
 
 MODELS = ["google:gemini-2.5-flash", "openai:gpt-4o-mini", "anthropic:claude-sonnet-4-6"]
@@ -104,6 +104,9 @@ def test_what_it_cannot_do_is_an_error_and_offline_answers_say_what_they_are(
     chat = ChatAgentos()
     with pytest.raises(UsageError, match="does not take 'top_logprobs'"):
         chat.invoke("Hello", top_logprobs=3)
+    with pytest.raises(UsageError, match=r"does not take 'max_tokens'\. Did you mean max_output_tokens"):
+        ChatAgentos(max_tokens=3)  # type: ignore[call-arg]
+    assert ChatAgentos(name="judge", tags=["a"], verbose=False).name == "judge"
     with pytest.raises(UsageError, match="takes no other method"):
         chat.with_structured_output(Verdict, method="json_schema")
 

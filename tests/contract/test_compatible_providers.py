@@ -11,7 +11,7 @@ from agentos import llm
 from agentos.errors import NoUsableKeyError, UsageError
 from agentos.providers.evidence import LearnedLimit, RateLimited, Succeeded
 from agentos.providers.registry import Declared, declare, known_providers
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 from fakes.recording_broker import RecordingBroker
 
 SECRET = "SENTINEL-alpha-Zq81+/kd"

@@ -34,7 +34,7 @@ from agentos.workflows.parallel import coordinator as coordinator_module
 from agentos.workflows.parallel.coordinator import ParallelRunConfig, StopReason
 from agentos.workflows.parallel.input_sanitizer import build_checkpoint_db_path, sanitize_issue_number
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 300.0
 
 
 @pytest.fixture(autouse=True)

@@ -291,6 +291,17 @@ _swarm.add_node("bob", _member("bob", part("bob")))
 _swarm.add_edge(START, "alice")
 swarm = _swarm.compile()
 
+_leaver = StateGraph(Work)
+_leaver.add_node("work", part("carol"))
+_leaver.add_node("leave", hand_over("bob"))
+_leaver.add_edge(START, "work")
+_leaver.add_edge("work", "leave")
+_handoff = StateGraph(Work)
+_handoff.add_node("carol", _leaver.compile(), destinations=("bob",))
+_handoff.add_node("bob", part("bob"))
+_handoff.add_edge(START, "carol")
+handoff = _handoff.compile()
+
 # Subgraphs: shared state, other state, nested, in parallel.
 _inner = chain(Work, outline, expand).compile()
 _middle = StateGraph(Work)
@@ -333,6 +344,31 @@ def ask_expert(state: Work) -> Work:
 
 
 subgraph_in_node = chain(Work, ask_expert, polish).compile()
+
+
+def remember(state: Work) -> Work:
+    step()
+    return {"parts": ["memory"]}
+
+
+def forget(state: Work) -> Work:
+    return {"parts": ["no memory"]}
+
+
+_remembering = chain(Work, remember).compile(checkpointer=True)
+_forgetting = chain(Work, forget).compile(checkpointer=False)
+
+
+def recall(state: Work) -> Work:
+    known = [len(each.invoke({"topic": state["topic"]})["parts"]) for each in (_remembering, _forgetting)]
+    return {"score": known[0], "parts": [f"{known}"]}
+
+
+_recalling = StateGraph(Work)
+_recalling.add_node("recall", recall)
+_recalling.add_edge(START, "recall")
+_recalling.add_conditional_edges("recall", lambda s: END if s["score"] > 2 else "recall")
+own_histories = _recalling.compile()
 
 
 class Interview(TypedDict, total=False):
@@ -826,10 +862,10 @@ SHAPES: dict[str, Callable[[int], Any]] = {
         [
             "prompt_chain", "compiled_chain", "router", "conditional_entry", "fan_out", "deferred_join",
             "orchestrator", "map_reduce", "evaluator_optimizer", "reflection", "supervisor", "swarm",
-            "subgraph", "nested_subgraphs", "subgraph_in_node", "parallel_interviews", "plan_and_execute",
-            "tree_search", "own_store", "asks_for_store", "pydantic_state", "dataclass_state", "private_state",
-            "context_defaults", "configured", "retrying", "cached", "async_nodes", "streaming", "runnables",
-            "streaming_threads", "odd_values",
+            "handoff", "subgraph", "nested_subgraphs", "subgraph_in_node", "own_histories", "parallel_interviews",
+            "plan_and_execute", "tree_search", "own_store", "asks_for_store", "pydantic_state", "dataclass_state",
+            "private_state", "context_defaults", "configured", "retrying", "cached", "async_nodes", "streaming",
+            "runnables", "streaming_threads", "odd_values",
             "make_graph", "make_configured", "make_async", "make_connected", "make_held", "asks_a_person",
         ],
         topics,

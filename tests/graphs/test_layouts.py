@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ SRC = {
 MONOREPO = {
     "apps/agent/langgraph.json": json.dumps(
         {
-            "dependencies": [".", "../../libs/common"],
+            "dependencies": [".", "../../libs/common", "../../libs/voice"],
             "graphs": {"agent": {"path": "./agent/graph.py:graph"}, "other": "./agent/graph.py:graph"},
             "env": {"MARK": "?"},
         }
@@ -55,7 +54,8 @@ MONOREPO = {
     "apps/agent/agent/graph.py": GRAPH.format(
         imports="from common.state import State\n    from agent.tools import shout"
     ),
-    "apps/agent/agent/tools.py": TOOLS,
+    "apps/agent/agent/tools.py": "from voice import shout",
+    "libs/voice/__init__.py": TOOLS,
     "libs/common/src/common/__init__.py": "",
     "libs/common/src/common/state.py": STATE,
 }
@@ -64,15 +64,6 @@ LAYOUTS = {
     "src package": (SRC, "", "langgraph.json:agent", "HI"),
     "monorepo": (MONOREPO, "apps/agent", "langgraph.json:agent", "HI?"),
 }
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    made = Sandbox(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -120,7 +120,7 @@ class World(Designs):
         names = [str(number) for number in numbers]
         env = {"AGENTOS_IMPLEMENTATION__SANDBOX": strength, "AGENTOS_IMPLEMENTATION__STACKING": "no"}
         command = ("implement", *names, "--allow-overlap", "--parallel", "2", *RECORDED)
-        return self.start_command(*command, env=env).wait(60 + 30 * len(numbers))
+        return self.start_command(*command, env=env).wait(300 + 60 * len(numbers))
 
     def told(self, number: int, finished: Finished) -> str:
         """Everything that a user is told of an item."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness import Finished, Sandbox, Started
 
-from fakes.provider_formats import Seen
-from fakes.provider_server import Key, ProviderServer
+from agentos.testing.provider_formats import Seen
+from agentos.testing.provider_server import Key, ProviderServer
 
 LLD_WORKFLOW = Path(sys.executable).with_name("lld-workflow")
 ISSUE_WORKFLOW = Path(sys.executable).with_name("issue-workflow")

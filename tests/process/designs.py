@@ -20,7 +20,7 @@ from agentos.documents.approval import ApprovalInfo, stamp_approval
 
 RECORDED = ("--drafter", "recorded", "--reviewer", "recorded")
 SECRET = "sk-this-key-is-nobodys-business-0123456789"
-SECONDS = 240.0
+SECONDS = 600.0
 """A whole run, on a machine that does much else."""
 _COMMIT_ENVIRONMENT = {
     "GIT_AUTHOR_NAME": "Somebody",
@@ -142,6 +142,23 @@ class Designs(Sandbox):
         self.record(number, "N1_test_plan", APPROVE)
         self.record(number, "N2_scaffold_tests", create(test_path, test))
         self.record(number, "N4_implement", *code)
+
+    def use_shell_tests(self) -> None:
+        """The suite is a script from now on: half the price of pytest, for tests that are not about what it says."""
+        (self.project / "agentos.toml").write_text('[implementation]\ntest = "sh check.sh"\n')
+        (self.project / "check.sh").write_text("for t in tests/*.sh; do sh $t || exit 1; done\n")
+        (self.project / "tests/old.sh").write_text("true\n")
+        self.git("add", ".")
+        self.git("commit", "--quiet", "-m", "Shell tests")
+
+    def add_greetings(self, *numbers: int) -> None:
+        """Designs for a project with such a suite, one new script each."""
+        for number in numbers:
+            code, test = f"greet_{number}.sh", f"tests/greet_{number}.sh"
+            self.design(number, f"Greeting {number}", [(code, "Add"), (test, "Add")], ["It greets"])
+            self.record(number, "N1_test_plan", APPROVE)
+            self.record(number, "N2_scaffold_tests", create(test, f'test "$(sh {code})" = hello'))
+            self.record(number, "N4_implement", create(code, "echo hello"))
 
 
 APPROVE = {"verdict": "approve", "summary": "Complete.", "findings": [], "answers": []}

@@ -13,10 +13,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import create_connection, create_server, socket
+from socket import SHUT_RDWR, create_connection, create_server, socket
 
-from clusters import RAY, RayCluster
 from harness import eventually
+
+from fakes.ray_cluster import RAY, RayCluster
 
 ALLOWED = "AGENTOS_TEST_NAMESPACES"
 """Set where this process has namespaces of its own: nothing outside of them is touched."""
@@ -37,7 +38,11 @@ read -r _go
 ip addr add "$2/24" dev "$3"
 ip link set "$3" up
 shift 3
-exec "$@"
+# Ray's node ends itself when the cluster has given it up: whoever keeps a machine starts it again.
+while :; do
+    "$@" || true
+    sleep 1
+done
 """
 
 
@@ -58,27 +63,37 @@ def make_bridge() -> None:
         ip("link", "set", "agentos0", "up")
 
 
+def address_of(number: int) -> str:
+    return f"10.77.0.{10 + number}"
+
+
 class Machine:
     """A node of the cluster. Killing its first process ends all of them, as pulling the plug would."""
 
     def __init__(self, cluster: RayCluster, number: int, cpus: int, further: Mapping[str, str]) -> None:
         self.name = f"node-{number}"
-        self.address = f"10.77.0.{10 + number}"
+        self.address = address_of(number)
         self._cable = f"ag{os.getpid() % 10_000}n{number}"
         self._log = (cluster.folder / f"{self.name}.log").open("ab")
+        self._environment = {**os.environ, **cluster.environment, "HOME": "/tmp/home", "TMPDIR": "/tmp", **further}
         join = [
             *(str(RAY), "start", "--block", f"--address={HOST_ADDRESS}:{cluster.port}"),
             *(f"--node-ip-address={self.address}", f"--node-name={self.name}", f"--num-cpus={cpus}"),
             *("--object-store-memory=80000000", "--disable-usage-stats"),
         ]
         namespaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        command = [*namespaces, "bash", "-c", _SETUP, "machine", str(REPOSITORY), self.address, self._cable, *join]
+        setup = ["bash", "-c", _SETUP, "machine", str(REPOSITORY), self.address, self._cable]
+        self._command = [*namespaces, *setup, *join]
+        self.switch_on()
+
+    def switch_on(self) -> None:
+        """With an empty disk."""
         self._process = subprocess.Popen(
-            command,
+            self._command,
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,
-            env={**os.environ, **cluster.environment, "HOME": "/tmp/home", "TMPDIR": "/tmp", **further},
+            env=self._environment,
             start_new_session=True,
         )
         self._plug_in()
@@ -123,17 +138,18 @@ class Machine:
                 os.kill(pid, signal.SIGCONT)
 
     def pull_the_plug(self) -> None:
-        with suppress(ProcessLookupError, OSError):
-            os.kill(self._first_process(), signal.SIGKILL)
+        with suppress(OSError):
+            if first := self._first_process():  # 0 would be ourselves.
+                os.kill(first, signal.SIGKILL)
         with suppress(OSError):
             self._process.wait(60)
         with suppress(subprocess.CalledProcessError):
             ip("link", "del", f"{self._cable}b")
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def close(self) -> None:
         self.pull_the_plug()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
         self._process.kill()
         self._process.wait()
         self._log.close()
@@ -166,6 +182,8 @@ class Forwarder:
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
+        self._refused: set[str] = set()
+        self._guests: list[tuple[str, socket]] = []
         self._server = create_server((HOST_ADDRESS, 0))
         self.port = int(self._server.getsockname()[1])
         threading.Thread(target=self._serve, daemon=True).start()
@@ -173,14 +191,30 @@ class Forwarder:
     def _serve(self) -> None:
         while True:
             try:
-                guest, _ = self._server.accept()
+                guest, (address, _) = self._server.accept()
+            except OSError:
+                return
+            if address in self._refused:
+                guest.close()
+                continue
+            self._guests.append((address, guest))
+            try:
                 host = create_connection(("127.0.0.1", self._target_port))
             except OSError:
-                if self._server.fileno() < 0:
-                    return
+                guest.close()
                 continue
             for source, target in ((guest, host), (host, guest)):
                 threading.Thread(target=_copy, args=[source, target], daemon=True).start()
+
+    def refuse(self, address: str) -> None:
+        """Nothing leads there any more from this address."""
+        self._refused.add(address)
+        for guest in [guest for each, guest in self._guests if each == address]:
+            with suppress(OSError):
+                guest.shutdown(SHUT_RDWR)
+
+    def let_in_again(self, address: str) -> None:
+        self._refused.discard(address)
 
     def close(self) -> None:
         self._server.close()
@@ -197,11 +231,19 @@ def _copy(source: socket, target: socket) -> None:
 
 @contextmanager
 def machines(
-    count: int, *, cpus: int = 2, head_cpus: int = 0, further: Mapping[str, str] | None = None
+    count: int,
+    *,
+    cpus: int = 2,
+    head_cpus: int = 0,
+    everywhere: Mapping[str, str] | None = None,
+    further: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[RayCluster, list[Machine]]]:
-    """A cluster whose head is this machine, without processors of its own unless asked for, and so many others."""
+    """A cluster whose head is this machine, without processors of its own unless asked for, and so many others.
+
+    Variables are for all of them, commands too, and `further` ones for the others alone.
+    """
     make_bridge()
-    cluster = RayCluster(cpus=head_cpus, address=HOST_ADDRESS)
+    cluster = RayCluster(cpus=head_cpus, address=HOST_ADDRESS, further=everywhere)
     made: list[Machine] = []
     try:
         for number in range(2, count + 2):

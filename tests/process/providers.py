@@ -12,7 +12,7 @@ from typing import Any
 
 from harness import Sandbox
 
-from fakes.provider_server import Key, ProviderServer
+from agentos.testing.provider_server import Key, ProviderServer
 
 
 @dataclass(frozen=True, kw_only=True)

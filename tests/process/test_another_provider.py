@@ -10,7 +10,7 @@ import pytest
 from harness import Sandbox
 
 import agentos
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 
 SECRET = "nw-4f6bb2c1d09e47a5"
 

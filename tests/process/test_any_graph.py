@@ -13,16 +13,20 @@ from harness import Sandbox, of_type
 
 CONNECTED = """
     import socket
+    from tempfile import TemporaryDirectory
     from typing import TypedDict
     from langgraph.graph import START, StateGraph
 
     server = socket.create_connection(("127.0.0.1", {port}))  # As a vector store that is filled at import has one.
+
+    desk = TemporaryDirectory()  # As the tools of LangGraph's teams share one.
 
     class State(TypedDict, total=False):
         question: str
         outcome: str
 
     def ask(state):
+        open(f"{{desk.name}}/{{state['question']}}", "w").close()
         for _ in range(20):
             server.sendall(state["question"].encode() + b"\\n")
             answer = server.recv(100).decode().strip()
@@ -42,6 +46,7 @@ RANDOM = """
     import numpy, torch
 
     random.seed(7)
+    own = random.Random()
     numpy.random.seed(7)
     torch.manual_seed(7)
 
@@ -51,6 +56,7 @@ RANDOM = """
     graph = StateGraph(State)
     graph.add_node("draw", lambda _: {"outcome": " ".join(map(str, [
         random.random(), uuid.uuid4(), uuid.uuid1(), ssl.RAND_bytes(8).hex(), numpy.random.random(), torch.rand(),
+        own.random(),
     ]))})
     graph.add_edge(START, "draw")
 """
@@ -119,7 +125,7 @@ def answering_port() -> Iterator[int]:
         server.shutdown()
 
 
-def test_a_connection_that_loading_leaves_open_is_no_items_to_share(sandbox: Sandbox, answering_port: int) -> None:
+def test_what_loading_leaves_open_is_no_items_to_share(sandbox: Sandbox, answering_port: int) -> None:
     write(sandbox, "connected.py", CONNECTED.format(port=answering_port))
     names = [f"i{number}" for number in range(6)]
     sandbox.write_items(*({"id": name, "input": {"question": name}} for name in names))
@@ -128,7 +134,7 @@ def test_a_connection_that_loading_leaves_open_is_no_items_to_share(sandbox: San
 
     assert done.code == 0, done
     assert set(sandbox.outcomes().values()) == {"right"}
-    told = "loading the graph leaves open a connection: each worker loads it by itself"
+    told = "loading the graph leaves open a connection, a temporary folder: each worker loads it by itself"
     assert [line for line in done.lines if told in line] == [f"[COORDINATOR] Warning: {told}"]
 
 
@@ -141,12 +147,13 @@ def test_no_two_items_draw_the_same_numbers(sandbox: Sandbox) -> None:
     assert sandbox.run("--parallel", "2", graph="draws.py:graph").code == 0
 
     drawn = [outcome.split() for outcome in sandbox.outcomes().values()]
-    assert [len(set(each)) for each in zip(*drawn, strict=True)] == [4] * 6
+    assert [len(set(each)) for each in zip(*drawn, strict=True)] == [4] * 7
 
 
 def test_graphs_of_one_repository_do_not_share_their_items_state(sandbox: Sandbox) -> None:
+    """The two that are easiest to take for one; tests/unit/engine/test_graph_spec.py names more."""
     (sandbox.project / ".git").mkdir()
-    folders = ["a", "b", "a-b", "a_b"]
+    folders = ["a-b", "a_b"]
     for folder in folders:
         write(sandbox, f"{folder}/graph.py", CHAIN.replace("NAME", folder))
     sandbox.write_items({"id": "i"}, {"id": "j"})
@@ -158,7 +165,7 @@ def test_graphs_of_one_repository_do_not_share_their_items_state(sandbox: Sandbo
             endings.append(sandbox.outcomes()["i"])
         return endings
 
-    assert run_each() == ["failed"] * 4
+    assert run_each() == ["failed"] * 2
     (sandbox.root / "journal.txt-go").touch()
     # The first node's word is in the checkpoint that the item resumes from.
     assert run_each() == folders

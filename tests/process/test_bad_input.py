@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -97,6 +98,7 @@ FLAGS = {
     "no number of seconds": (["--timeout-seconds", "nan"], ["--timeout-seconds", "positive"]),
     "retry below 0": (["--retry", "-1"], ["--retry"]),
     "no such project": (["--project", "nowhere"], ["--project", "nowhere", "no such directory"]),
+    "the address of a cluster for a run without one": (["--address", "desk:6379"], ["--address", "--backend ray"]),
     "unknown start method": (["--start-method", "magic"], ["--start-method", "magic"]),
     "graph without an attribute": (["--graph", "graphs/steps.py"], ["PATH.py:ATTR"]),
     "graph file that is missing": (["--graph", "graphs/no.py:graph"], ["no file 'graphs/no.py'"]),
@@ -117,10 +119,10 @@ def test_a_bad_flag_is_refused_before_anything_is_touched(sandbox: Sandbox, case
 GRAPHS = {
     "no such attribute": ("flow.py:grpah", ["no attribute 'grpah'", "Did you mean", "graph"]),
     "not a graph": ("flow.py:number", ["int", "StateGraph"]),
-    "function with arguments": ("flow.py:needs_argument", ["wants 'argument'", "`config` or `runtime`"]),
+    "function with arguments": ("flow.py:needs_argument", ["needs 'argument'", "`config` or `runtime`"]),
     "function that fails": ("flow.py:fails", ["KeyError", "flow.py"]),
     "graph that does not compile": ("flow.py:broken", ["does not compile", "nowhere"]),
-    "no module at all": ("..flows:graph", ["'..flows' is no module", "PATH.py:ATTR"]),
+    "no module at all": ("..flows:graph", ["'..flows' is not a module", "PATH.py:ATTR"]),
     "no such module": ("no_such_module:graph", ["no module 'no_such_module'", "PATH.py:ATTR"]),
     "module with a syntax error": ("bad_syntax.py:graph", ["SyntaxError", "bad_syntax.py"]),
     "module that needs another": ("needs_other.py:graph", ["ModuleNotFoundError", "no_such_library"]),
@@ -157,7 +159,20 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("case", GRAPHS)
+LOADED_IN_PROCESS = (
+    "no such attribute",
+    "function with arguments",
+    "function that fails",
+    "graph that does not compile",
+    "no such module",
+    "module that needs another",
+)
+"""What loading says of these, tests/unit/engine/test_graph_loading.py shows; the others show that the run says it."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if case in LOADED_IN_PROCESS else ()) for case in GRAPHS]
+)
 def test_a_graph_that_cannot_be_used_is_refused_with_the_reason(sandbox: Sandbox, case: str) -> None:
     spec, pieces = GRAPHS[case]
     for name, source in SOURCES.items():
@@ -237,6 +252,13 @@ def test_a_home_that_cannot_be_written_is_said_in_one_line(sandbox: Sandbox) -> 
             assert "Set AGENTOS_HOME to a" in line or "set AGENTOS_HOME to a" in line
 
 
+def test_a_demo_where_nothing_can_be_made_is_refused_in_one_line(sandbox: Sandbox) -> None:
+    (sandbox.root / "a-file").touch()
+    message = refused(sandbox, sandbox.command("demo", "--dir", str(sandbox.root / "a-file" / "demo")))
+    assert "cannot make the demo in" in message
+    assert message.rstrip().endswith("Not a directory. Choose another folder with --dir.")
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry-run"])
 def test_a_results_file_that_cannot_be_written_is_refused_before_the_start(
     sandbox: Sandbox, more: tuple[str, ...]
@@ -250,9 +272,50 @@ def test_a_results_file_that_cannot_be_written_is_refused_before_the_start(
         str(sandbox.project): "not a regular file",
         "/dev/null": "not a regular file",
         str(text / "out.jsonl"): f"there is no folder {str(text)!r}",
-        str(text): "has something else than results in it",
+        str(text): "has something other than results in it",
     }.items():
         message = refused(sandbox, sandbox.run("--output", output, *more))
         assert f"--output {output!r}" in message
         assert words in message
     assert (folder.exists(), text.read_text()) == (False, "mine\n")
+
+
+def test_a_pipe_in_place_of_keys_or_settings_is_not_waited_for(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "a"})
+    sandbox.home.mkdir(mode=0o700, exist_ok=True)
+    for path in (sandbox.home / "credentials.toml", sandbox.home / "agentos.toml", sandbox.project / "agentos.toml"):
+        os.mkfifo(path)
+        refused = sandbox.run()
+        path.unlink()
+
+        assert refused.code == 2
+        [line] = refused.stderr.splitlines()
+        assert path.name in line
+        assert "not a regular file" in line
+
+
+def test_credentials_nested_too_deeply_are_told_as_that(sandbox: Sandbox) -> None:
+    sandbox.home.mkdir(parents=True, exist_ok=True)
+    (sandbox.home / "credentials.toml").write_text(f"x = {'[' * 20_000}{']' * 20_000}\n")
+
+    done = sandbox.command("keys")
+
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "credentials.toml: not valid TOML: nested too deeply" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gateway", "--port", "99999"), "argument --port: must be at most 65535, got 99999"),
+        (("dashboard", "--no-open", "--port", "99999"), "argument --port: must be at most 65535, got 99999"),
+        (("ws",), "say what to do: new, rm, cleanup, run, run-all, list, "),
+    ],
+)
+def test_a_command_that_cannot_start_says_why_and_what_it_takes(
+    sandbox: Sandbox, words: tuple[str, ...], said: str
+) -> None:
+    done = sandbox.command(*words, env={"GEMINI_API_KEY": "AIza-key-of-no-server-0000000000000000000"})
+    assert (done.code, done.stdout) == (2, "")
+    assert f"agentos: error: {said}" in done.stderr
+    assert "Traceback" not in done.stderr

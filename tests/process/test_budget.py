@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from backlog import OFFLINE, Backlog
 from harness import Finished, Sandbox, of_type, resume_line
 from providers import PoolKey, provider
@@ -23,6 +24,7 @@ def _spent_usd(sandbox: Sandbox) -> float:
     return sum(record["cost_usd"] for record in of_type(sandbox.records(), "item_ended"))
 
 
+@pytest.mark.every_backend
 def test_a_budget_is_never_passed_and_more_money_resumes_the_rest(sandbox: Sandbox) -> None:
     keys = [PoolKey(name=name) for name in ("alpha", "beta", "gamma")]
     with provider(sandbox, *keys, reply=LONG_ANSWER, latency_seconds=0.05) as server:
@@ -99,7 +101,7 @@ def test_a_model_without_a_price_does_not_go_with_a_budget_until_it_is_given_one
         )
         refused = _run(sandbox, "--budget", "0.5")
         assert (refused.code, server.stats()["total"]) == (1, 0)
-        assert "google:my-own-model has no price, so that a budget cannot hold" in refused.stdout
+        assert "google:my-own-model has no price, so a budget cannot be kept" in refused.stdout
         free = _run(sandbox, "--fresh")
         assert (free.code, _spent_usd(sandbox)) == (0, 0)
 
@@ -118,6 +120,8 @@ def test_the_models_of_a_workflow_are_checked_before_anything_starts(backlog: Ba
     refused = backlog.lld("1", "--drafter", "google:my-own-model", "--budget", "3", env=key)
     assert (refused.code, refused.stdout, backlog.run_dirs()) == (2, "", [])
     assert "google:my-own-model has no price" in refused.stderr
+    preview = backlog.lld("1", "--drafter", "google:my-own-model", "--budget", "3", "--dry-run", env=key)
+    assert (preview.code, preview.stdout, preview.stderr) == (2, "", refused.stderr)
     wrong = backlog.lld("1", *OFFLINE, "--budget", "3", "--unpriced", "dear")
     assert (wrong.code, backlog.run_dirs()) == (2, [])
     assert "--unpriced must be dollars per million tokens in and out, like 2/12, got 'dear'" in wrong.stderr

@@ -24,6 +24,22 @@ def test_limit_takes_the_first_items_and_says_what_it_leaves(sandbox: Sandbox) -
     assert sandbox.run("--limit", "0").code == 2
 
 
+def test_items_that_are_skipped_for_one_reason_share_it(sandbox: Sandbox) -> None:
+    sandbox.write_items(*({"id": f"a{number}"} for number in range(9)))
+    done = sandbox.run("--limit", "1")
+    assert "[COORDINATOR] 8 items skipped: a1, a2, a3, a4, a5 and 3 more (left for later by --limit 1)" in done.lines
+
+
+def test_code_for_an_issue_without_a_design_names_the_command_that_writes_one(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2)
+    assert backlog.lld("1", *OFFLINE).code == 0
+    for name in ("2", "#2", "docs/issues/002-feature.md"):
+        refused = backlog.command("implement", name, *OFFLINE)
+        assert (refused.code, refused.stdout) == (2, "")
+        write = "agentos lld 2 --drafter offline --reviewer offline"
+        assert refused.stderr == f"agentos: error: Issue 2 has no design yet. To write one, run: {write}\n"
+
+
 def test_an_issue_goes_by_number_label_and_path_and_a_second_limited_run_takes_the_next(backlog: Backlog) -> None:
     backlog.add_issues(100, 101, 102)
     for name in ("#101", "LLD-101", "docs/issues/101-feature.md"):

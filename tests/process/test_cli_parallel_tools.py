@@ -52,7 +52,7 @@ def start_tool(backlog: Backlog, tool: ModuleType, *arguments: str, **choices: A
 
 
 def run_tool(backlog: Backlog, tool: ModuleType, *arguments: str, **choices: Any) -> Finished:
-    return start_tool(backlog, tool, *arguments, **choices).wait(90.0)
+    return start_tool(backlog, tool, *arguments, **choices).wait()
 
 
 CALLER = """
@@ -169,7 +169,7 @@ def test_a_dry_run_needs_no_choice_and_lists_everything_pending(backlog: Backlog
     assert begun.wait().code == 130
     done = run_tool(backlog, tool, "--parallel", "15", "--dry-run", *OFFLINE)
     assert (done.code, done.stderr) == (0, "Warning: --parallel 15 is above the maximum; using 10\n")
-    assert done.lines[0] == "Dry run mode: 2 items, 10 at a time. Nothing is started or written."
+    assert done.lines[0] == "Dry run mode: 2 items, 2 at a time. Nothing is started or written."
     assert re.search(r"1\. LLD-2  \(resumes after N0\w+", done.lines[1])
     assert done.lines[2] == "  2. LLD-3  (no approved LLD)"
     assert "Skipped: LLD-1 (already rehearsed: docs/lld/active/LLD-1.md)" in done.lines
@@ -196,7 +196,7 @@ def call_coordinator(backlog: Backlog, keys: str, items: str) -> Finished:
     """A program of somebody's own, with LLD-1106's constructor and nothing else."""
     script = backlog.root / "caller.py"
     script.write_text(CALLER_106)
-    return backlog.start_command(str(script), keys, items, program=Path(sys.executable)).wait(90.0)
+    return backlog.start_command(str(script), keys, items, program=Path(sys.executable)).wait()
 
 
 def test_a_coordinator_runs_the_projects_issues_with_the_keys_it_was_given(backlog: Backlog) -> None:
@@ -225,7 +225,7 @@ def test_a_coordinator_runs_the_projects_issues_with_the_keys_it_was_given(backl
 def test_the_result_of_a_batch_names_what_failed(backlog: Backlog) -> None:
     backlog.add_issues(1)
     backlog.add_issues(2, text=lambda _n: INVALID_ISSUE)
-    assert start_caller(backlog, "--all", *OFFLINE).wait(90.0).code == 0
+    assert start_caller(backlog, "--all", *OFFLINE).wait().code == 0
     result = result_of(backlog)
     assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (1, 1, 1, [])
     assert result["statuses"] == {"1": "completed", "2": "failed"}
@@ -250,7 +250,7 @@ def test_an_item_that_another_run_has_is_left_and_the_exit_code_says_so(backlog:
     backlog.add_issues(1)
     holder = backlog.start_lld("1", *OFFLINE, env={"AGENTOS_OFFLINE_LATENCY_SECONDS": "60"})
     holder.wait_for_line(">>> Executing: N1_design")
-    start_caller(backlog, "1", *OFFLINE).wait(90.0)
+    start_caller(backlog, "1", *OFFLINE).wait()
     result = result_of(backlog)
     assert (result["exit_code"], result["completed"], result["failed"], result["left"]) == (1, 0, 0, ["1"])
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import RayCluster, certificates
 from gates import CALLER, Gate
 from harness import Sandbox, children_of, eventually, no_process_left, of_type, processes_with
 
 from agentos.engine.backends.ray.messages import BRIDGE_CHANNEL, Join, frame, to_bridge
+from fakes.ray_cluster import RayCluster, certificates
 
 pytestmark = [pytest.mark.needs_ray, pytest.mark.timeout(600)]
 
@@ -97,6 +97,41 @@ def test_a_worker_that_is_killed_is_tried_again_from_its_checkpoint(
     assert "[i1] resuming after one" in started.stdout()
 
 
+LOADED_AND_KILLED = """
+import os, signal, time
+from pathlib import Path
+def is_first(name):
+    try:
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+if not is_first("loaded") and is_first("killed"):
+    while not Path("begun").exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_node_whose_process_is_killed_while_it_loads_the_graph_loads_it_again(sandbox: Sandbox, gate: Gate) -> None:
+    two = RayCluster(cpus=1)
+    try:
+        two.join("node-2", cpus=1)
+        options = on(two, sandbox)
+        begin = 'def one(state):\n    Path("begun").touch()'
+        (sandbox.project / "flow.py").write_text(LOADED_AND_KILLED + FLOW.replace("def one(state):", begin))
+        write_items(sandbox, 2, gate=gate.address)
+        started = sandbox.start("--parallel", "2", *options, graph="flow.py:graph")
+        eventually(lambda: len({line.split()[0] for line in gate.arrived}) == 2, "an item on each node")
+        gate.open()
+        finished = started.wait()
+    finally:
+        two.close()
+    assert finished.code == 0, finished.stdout
+    assert "the process that loads the graph was killed; starting another" in finished.stdout
+    assert {record["cluster_node"] for record in of_type(sandbox.records(), "item_started")} == {"node-1", "node-2"}
+
+
 def test_what_is_full_is_waited_for_and_said(cluster: RayCluster, sandbox: Sandbox, gate: Gate) -> None:
     options = on(cluster, sandbox)
     write_items(sandbox, 16, gate=gate.address)
@@ -110,16 +145,23 @@ def test_what_is_full_is_waited_for_and_said(cluster: RayCluster, sandbox: Sandb
     assert second.wait().code == 0
 
 
-def test_a_head_that_is_lost_stops_the_run_gracefully_and_it_resumes(sandbox: Sandbox, gate: Gate) -> None:
+@pytest.mark.parametrize("with_its_node", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_head_that_is_lost_stops_the_run_gracefully_and_it_resumes(
+    sandbox: Sandbox, gate: Gate, *, with_its_node: bool
+) -> None:
     lost = RayCluster(cpus=4)
     try:
         options = on(lost, sandbox)
         write_items(sandbox, 3, gate=gate.address)
         started = sandbox.start("--parallel", "3", *options, graph="flow.py:graph")
         eventually(lambda: len(gate.arrived) == 3, "all at the gate")
+        if with_its_node:
+            lost.close()
+        else:
+            lost.lose_head()
+        finished = started.wait()
     finally:
         lost.close()
-    finished = started.wait()
     assert finished.code == 1, finished.stdout
     assert "FAULT" in finished.stdout
     assert "3 items left: i1, i2, i3" in finished.stdout
@@ -154,16 +196,89 @@ def test_a_cluster_that_takes_anybody_is_refused(sandbox: Sandbox) -> None:
     finally:
         opened.close()
     assert refused.code == 2
-    assert "takes anybody" in refused.stderr
+    assert "lets anybody in" in refused.stderr
     assert checked.code == 1
-    assert "takes anybody" in checked.stdout
+    assert "lets anybody in" in checked.stdout
 
 
 def test_a_good_cluster_passes_its_check(cluster: RayCluster, sandbox: Sandbox) -> None:
     on(cluster, sandbox)
     checked = sandbox.command("cluster", "check", "--address", cluster.address)
     assert checked.code == 0, checked.stdout
+    assert f"ok       open port: {cluster.address} asks for a token" in checked.lines
     assert checked.lines[-1] == "The cluster can be used."
+
+
+@pytest.mark.slow
+def test_ray_makes_our_environment_on_a_node_with_the_agentos_of_this_machine(
+    cluster: RayCluster, sandbox: Sandbox
+) -> None:
+    options = on(cluster, sandbox)
+    (sandbox.project / "flow.py").write_text(
+        FLOW.replace("import os\n", "import os, sys, agentos\nprint('made', sys.prefix, agentos.__file__)\n", 1)
+    )
+    write_items(sandbox, 1)
+    made = sandbox.run(*options, graph="flow.py:graph", env={"AGENTOS_CLUSTER__ENV": "make"})
+    checked = sandbox.command("cluster", "check", "--address", cluster.address, env={"AGENTOS_CLUSTER__ENV": "make"})
+    assert made.code == 0, made.stdout
+    prefix, agentos_file = next(line for line in made.lines if "made " in line).partition("made ")[2].split()
+    assert "runtime_resources" in prefix
+    assert agentos_file.startswith(prefix)
+    assert checked.lines[-1] == "The cluster can be used."
+
+
+def test_a_run_ends_when_the_environment_can_be_made_on_no_node(sandbox: Sandbox) -> None:
+    broken = sandbox.root / "broken"
+    broken.mkdir()
+    (broken / "virtualenv.py").write_text("raise ImportError")
+    bare = RayCluster(cpus=1, further={"PYTHONPATH": str(broken)})
+    try:
+        options = on(bare, sandbox)
+        sandbox.environment |= {"AGENTOS_CLUSTER__ENV": "make"}
+        write_items(sandbox, 1)
+        refused = sandbox.run(*options, graph="flow.py:graph")
+        checked = sandbox.command("cluster", "check", "--address", bare.address)
+    finally:
+        bare.close()
+    assert refused.code == 2, refused.stderr
+    assert "Ray could not make its Python environment" in refused.stderr
+    assert "virtualenv" in refused.stderr
+    assert checked.code == 1
+    assert "Ray could not make its Python environment" in checked.stdout
+
+
+def test_a_node_may_take_longer_to_start_than_it_may_be_silent_afterwards(sandbox: Sandbox) -> None:
+    slowing = sandbox.root / "slowing"
+    slowing.mkdir()
+    (slowing / "sitecustomize.py").write_text(
+        "import sys, time\nif 'agentos.engine.backends.ray.node' in sys.orig_argv:\n    time.sleep(9)\n"
+    )
+    slow = RayCluster(cpus=1, further={"PYTHONPATH": str(slowing)})
+    try:
+        options = on(slow, sandbox)
+        del sandbox.environment["PYTHONPATH"]
+        write_items(sandbox, 1)
+        done = sandbox.run(*options, graph="flow.py:graph", seconds=120)
+    finally:
+        slow.close()
+    assert done.code == 0, done.stdout
+    assert "is lost" not in done.stdout
+
+
+def test_a_run_ends_when_agentos_is_on_no_node(sandbox: Sandbox) -> None:
+    hidden = sandbox.root / "hidden"
+    (hidden / "agentos").mkdir(parents=True)
+    (hidden / "agentos" / "__init__.py").write_text("raise ImportError('no AgentOS here')")
+    bare = RayCluster(cpus=1, further={"PYTHONPATH": str(hidden)})
+    try:
+        options = on(bare, sandbox)
+        del sandbox.environment["PYTHONPATH"]
+        write_items(sandbox, 1)
+        refused = sandbox.run(*options, graph="flow.py:graph")
+    finally:
+        bare.close()
+    assert refused.code == 2, refused.stderr
+    assert "node-1 cannot be used" in refused.stderr
 
 
 def test_workers_do_not_see_the_cluster_s_token(cluster: RayCluster, sandbox: Sandbox, gate: Gate) -> None:
@@ -204,7 +319,7 @@ def test_a_bridge_that_waits_for_a_cluster_ends_with_its_coordinator() -> None:
             parallel=1,
             max_per_node=1,
             resources={"CPU": 1.0},
-            runtime_env={},
+            makes_environment=False,
         )
         ours.sendall(frame(BRIDGE_CHANNEL, to_bridge.encode(join)))
         silent.accept()[0].close()

@@ -12,12 +12,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from clusters import RayCluster
 from gates import CALLER, Gate
 from harness import Sandbox, Started, eventually, no_process_left, of_type
 from machines import HOST_ADDRESS, Forwarder, Machine, machines
+from providers import PoolKey, provider
 
 from fakes.postgres import PASSWORD, PostgresServer
+from fakes.ray_cluster import RayCluster
 
 pytestmark = [pytest.mark.needs_ray, pytest.mark.needs_postgres, pytest.mark.needs_machines, pytest.mark.timeout(900)]
 
@@ -32,6 +33,12 @@ class State(TypedDict, total=False):
     writes: str
     branch: str
     said: str
+    asks: bool
+
+CLIENT = None
+if "OPENAI_API_KEY" in os.environ:
+    from openai import OpenAI
+    CLIENT = OpenAI()
 
 def one(state):
     print("one runs in", pathlib.Path.cwd().name)
@@ -47,6 +54,14 @@ def two(state):
         made = ["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit-tree", "HEAD^{{tree}}", "-m", item]
         commit = subprocess.run([*made, "-p", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         subprocess.run(["git", "branch", state["branch"], commit], check=True)
+    if state.get("asks"):
+        from agentos.llm import generate
+        print("google said", generate(f"{{item}} asks", model="google:gemini-2.5-flash").text)
+        message = {{"role": "user", "content": f"{{item}} asks as a client"}}
+        # As most graphs have it: made when the graph is loaded.
+        stream = CLIENT.chat.completions.create(model="gpt-5-mini", messages=[message], stream=True)
+        said = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+        print("openai said", len(said) > 0)
     return {{}}
 
 graph = StateGraph(State)
@@ -65,6 +80,7 @@ class Town:
     cluster: RayCluster
     machines: list[Machine]
     database_url: str
+    way_to_database: Forwarder
 
     def ours(self, machine: Machine) -> list[str]:
         """What of a run is alive on a machine."""
@@ -77,7 +93,7 @@ def town() -> Iterator[Town]:
         parts = urlsplit(server.url)
         forwarder = Forwarder(int(parts.port or 0))
         url = parts._replace(netloc=f"{parts.netloc.rpartition('@')[0]}@{HOST_ADDRESS}:{forwarder.port}").geturl()
-        yield Town(cluster, made, url)
+        yield Town(cluster, made, url, forwarder)
         forwarder.close()
 
 
@@ -147,6 +163,26 @@ def test_the_project_travels_and_documents_and_branches_come_back(town: Town, pr
         assert not town.ours(machine)
 
 
+def test_workers_on_other_machines_call_models_without_getting_a_key(
+    town: Town, project: Sandbox, gate: Gate
+) -> None:
+    keys = [PoolKey(name="g", max_concurrent=5), PoolKey(name="o", provider="openai", max_concurrent=5)]
+    with provider(project, *keys) as server:
+        started = start(project, 5, gate=lambda _: gate.address, asks=lambda _: "yes")
+        at_the_gate(gate, 5)
+        for machine in town.machines:
+            for pid in machine.processes():
+                assert not any(key.secret in whole_environment(pid) for key in keys)
+        gate.open()
+        finished = started.wait()
+        calls = server.stats()["total"]
+    assert finished.code == 0, finished.stdout
+    assert set(where(project).values()) == {"node-1", "node-2", "node-3"}
+    assert calls == 10
+    assert finished.stdout.count("google said") == finished.stdout.count("openai said True") == 5
+    assert not any(key.secret in finished.stdout for key in keys)
+
+
 def test_items_of_a_machine_that_dies_go_on_elsewhere_from_their_checkpoint(
     town: Town, project: Sandbox, gate: Gate
 ) -> None:
@@ -158,9 +194,9 @@ def test_items_of_a_machine_that_dies_go_on_elsewhere_from_their_checkpoint(
     before = len(gate.arrived)
     victim.cut()
     try:
-        # Nobody can tell it: it finds out by itself.
-        eventually(lambda: not town.ours(victim), "the end of its workers")
+        # Nobody can tell it: it finds out by itself, and before its items may begin elsewhere.
         eventually(lambda: f"{victim.name} is lost" in started.stdout(), "its loss")
+        assert not town.ours(victim)
         gate.open()
         finished = started.wait()
     finally:
@@ -173,6 +209,26 @@ def test_items_of_a_machine_that_dies_go_on_elsewhere_from_their_checkpoint(
     assert {record["resumed_after"] for record in resumed} == {"one"}
     assert all(record["cluster_node"] != victim.name for record in resumed)
     assert set(project.outcomes().values()) == {"completed"}
+
+
+def test_a_machine_that_cannot_reach_the_database_is_used_no_more(town: Town, project: Sandbox, gate: Gate) -> None:
+    project.environment["AGENTOS_CHECKPOINTS__PATIENCE_SECONDS"] = "3"
+    started = start(project, 5, gate=lambda _: gate.address)
+    at_the_gate(gate, 5)
+    victim = town.machines[0]
+    on_victim = {item for item, name in where(project).items() if name == victim.name}
+    assert on_victim
+    town.way_to_database.refuse(victim.address)
+    try:
+        gate.open()
+        finished = started.wait()
+    finally:
+        town.way_to_database.let_in_again(victim.address)
+    assert finished.code == 0, finished.stdout
+    assert f"{victim.name} is not used any more: PostgreSQL at" in finished.stdout
+    resumed = {r["item"]: r["cluster_node"] for r in of_type(project.records(), "item_started") if r["resumed_after"]}
+    assert resumed.keys() == on_victim
+    assert victim.name not in resumed.values()
 
 
 def test_a_supervisor_that_is_killed_loses_its_items_to_others(town: Town, project: Sandbox, gate: Gate) -> None:
@@ -204,6 +260,12 @@ def test_nothing_is_left_on_any_machine_when_the_coordinator_ends(
     again = project.start("--parallel", "5", graph="flow.py:graph")
     assert again.wait().code == 0
     assert "resuming after one" in again.stdout()
+
+
+def whole_environment(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    return ""
 
 
 def command_line(pid: int) -> str:

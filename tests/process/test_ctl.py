@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +120,8 @@ def test_a_paused_run_stops_at_once_and_resumes(sandbox: Sandbox, steered: Start
 def test_acts_that_make_no_sense_are_refused_and_change_nothing(sandbox: Sandbox, steered: Started) -> None:
     before = status(sandbox, "status")
     for words, told in (
+        ((), "what to do is missing. Acts: status, pause, resume, parallel N"),
+        (("last",), "what to do is missing. Acts: status, pause, resume, parallel N"),
         (("frob",), "unknown act 'frob'"),
         (("paus",), "Did you mean pause or status?"),
         (("parallel", "0"), "a whole number from 1 to 10"),
@@ -138,3 +142,74 @@ def test_acts_that_make_no_sense_are_refused_and_change_nothing(sandbox: Sandbox
     assert {**after, "running": {}} == {**before, "running": {}}
     steered.kill()
     eventually(lambda: "no run is under way" in sandbox.command("ctl", "status").stderr, "the killed run is noticed")
+
+
+def test_without_its_process_a_run_is_continued_by_the_command_that_an_act_names(
+    sandbox: Sandbox, steered: Started
+) -> None:
+    steered.kill()
+    steered.wait()
+    run = sandbox.run_dirs()[0].name
+    (shown,) = re.findall(r"Resume with: (.*)", sandbox.command("runs", "show").stdout)
+    for words, told in (
+        (("resume",), f"Its items continue with: {shown}\n"),
+        (("retry", "broken"), f"Its items continue with: {shown}\n"),
+        (("parallel", "3"), f"Its items continue with: {shown} --parallel 3\n"),
+        (("budget", "2.5"), f"Its items continue with: {shown} --budget 2.5\n"),
+        (("status",), f"See how it went with: agentos runs show {run}\n"),
+        (("stop",), "`agentos runs` lists runs.\n"),
+    ):
+        for named, why in (
+            ((), "no run is under way. "),
+            ((run,), f"run {run} is over: ctl {words[0]} is for a live run. "),
+        ):
+            refused = sandbox.command("ctl", *named, *words)
+            assert (refused.code, refused.stderr) == (2, f"agentos: error: {why}{told}")
+    (sandbox.project / "open").touch()
+    assert sandbox.start_command("-c", shown, program=Path("/bin/sh")).wait().code == 1
+
+
+def test_an_item_that_was_stopped_before_it_started_can_be_wanted_again(sandbox: Sandbox, steered: Started) -> None:
+    stopped = status(sandbox, "stop", "more-1")
+    assert (stopped["stopped"], stopped["left"]) == (["more-1"], ["more-0", "more-2"])
+    told = sandbox.command("ctl", "status").stdout
+    assert re.match(r"Running, \d:\d\d so far, 1 at a time\nheld  wait  working \d:\d\d  \d:\d\d\n", told)
+    assert told.endswith(
+        "2 of 6 items ended: 1 failed, 1 skipped\n1 item stopped: more-1\n2 items not started: more-0, more-2\n"
+    )
+    twice = sandbox.command("ctl", "stop", "more-1")
+    assert (twice.code, "stopped already" in twice.stderr) == (2, True)
+    again = status(sandbox, "retry", "more-1")
+    assert (again["stopped"], again["left"]) == ([], ["more-0", "more-1", "more-2"])
+    status(sandbox, "stop", "held")
+    twice = sandbox.command("ctl", "stop", "held")
+    assert (twice.code, "already" in twice.stderr) == (2, True)
+    steered.wait_for_record("item_ended", item="held", outcome="interrupted")
+    assert status(sandbox, "status")["stopped"] == ["held"]
+    status(sandbox, "retry", "held")
+    (sandbox.project / "open").touch()
+    assert steered.wait().code == 1
+    assert sandbox.outcomes()["more-1"] == sandbox.outcomes()["held"] == "completed"
+    assert of_type(sandbox.records(), "item_ended", "held")[-1]["attempts"] == 1
+    no_process_left(sandbox.home)
+
+
+def test_a_crashed_item_that_is_wanted_again_has_its_retries_again_and_ends_once_more(sandbox: Sandbox) -> None:
+    crash = GATE.replace('raise ValueError("not mended yet")', "os._exit(3)").replace("import ", "import os, ", 1)
+    (sandbox.project / "crash.py").write_text(crash)
+    items = sandbox.write_items(
+        {"id": "crashing", "input": {"fails": True}}, {"id": "held", "input": {"gate": "open"}}
+    )
+    started = sandbox.start_command(
+        "run", "--graph", "crash.py:graph", "--items", str(items), "--parallel", "2", "--retry", "1"
+    )
+    started.wait_for_record("item_ended", item="crashing")
+    sandbox.command("ctl", "retry", "crashing")
+    eventually(lambda: len(of_type(sandbox.records(), "item_ended", "crashing")) == 2, "it ends again")
+    (sandbox.project / "open").touch()
+    assert started.wait().code == 1
+    told = [r["type"] for r in sandbox.records() if r.get("item") == "crashing"]
+    assert [name for name in told if name in ("item_started", "item_retried", "item_ended")] == [
+        *("item_started", "item_retried", "item_started", "item_ended"),
+        *("item_started", "item_retried", "item_started", "item_ended"),
+    ]

@@ -113,7 +113,7 @@ def test_a_run_is_seen_steered_and_lost_live_and_the_dashboard_leaves_nothing(sa
     run.kill()
     assert until(events, lambda name, _: name == "end") == {"reason": "lost"}
     ended = client.post(f"{here}/control", json={"act": "pause"}, headers=HEADER)
-    assert (ended.status_code, ended.json()["error"]) == (410, "The run has ended; there is nothing to pause.")
+    assert (ended.status_code, ended.json()["error"]) == (410, "The run is over; there is nothing to pause.")
     assert client.get("/api/home").json()["runs"][0]["words"] == "Coordinator lost"
 
     client.close()

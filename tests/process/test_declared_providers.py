@@ -10,7 +10,7 @@ import httpx
 from harness import Sandbox
 from providers import PoolKey, write_keys
 
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 
 FLOW = """
 from typing import TypedDict

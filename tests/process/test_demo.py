@@ -30,7 +30,7 @@ def test_the_recorded_designs_are_reviewed_revised_and_left_to_a_person_where_on
     run = backlog.start_lld(
         "--all", "--parallel", "3", *_RECORDED, "--project", "shelf", cwd=backlog.root, env=folders
     )
-    finished = run.wait(200)
+    finished = run.wait()
 
     assert finished.code == 3, finished.stdout + finished.stderr
     texts = {number: (project / f"docs/lld/active/LLD-{number}.md").read_text() for number in range(1, 11)}

@@ -14,7 +14,7 @@ from designs import Designs
 from harness import Finished, Sandbox
 from test_preflight import HIDDEN_SDK
 
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 
 MODEL = "google:gemini-2.5-flash"
 NOT_FOUND = Step(
@@ -151,3 +151,10 @@ def test_an_unset_variable_a_missing_sdk_and_a_broken_file_are_errors(designs: D
     assert "coverage_target must be a whole number from 1 to 100, got 900" in wrong[1]["text"]
     assert "Unknown coding CLI 'nope': use cli:claude or cli:claude:<model>." in wrong[2]["text"]
     assert all(each["fix"] for each in wrong)
+
+
+def test_a_project_without_git_is_told_the_same_remedy_for_its_tests(sandbox: Sandbox) -> None:
+    done = sandbox.command("doctor", "--json", "--no-calls")
+    found = {each["area"]: each for each in json.loads(done.stdout)["findings"]}
+    assert found["tests"]["fix"] == found["git"]["fix"] == f"git init {sandbox.project}"
+    assert found["tests"]["text"] == "not run: they run on a clean checkout, and this is not a git repository"

@@ -96,7 +96,21 @@ def test_every_command_of_the_guides_works_after_a_first_run(backlog: Backlog) -
         assert paste_all(backlog, page), page
 
 
+@pytest.mark.parametrize("page", sorted((PROJECT_DIR / "docs/howto").glob("*.md")), ids=lambda page: page.stem)
+def test_no_command_of_a_guide_has_places_to_fill_in(page: Path) -> None:
+    lines = [line.strip() for line in page.read_text(encoding="utf-8").splitlines()]
+    ours = [line.partition("  #")[0] for line in lines if line.startswith(tuple(f"{name} " for name in OURS))]
+    assert [line for line in ours if "…" in line or "[" in line] == []
+
+
 def test_every_documented_make_target_exists() -> None:
     targets = set(re.findall(r"^([\w-]+):", (PROJECT_DIR / "Makefile").read_text(), re.MULTILINE))
     named = {line.split()[1] for page in PAGES for line in command_lines(page) if line.startswith("make ")}
     assert named <= targets
+
+
+def test_no_page_installs_from_an_index_where_we_are_not() -> None:
+    """The distribution is not published: a line that asks the index for it fails, or installs a stranger's."""
+    pages = [PROJECT_DIR / "README.md", PROJECT_DIR / "CONTRIBUTING.md", *(PROJECT_DIR / "docs").rglob("*.md")]
+    by_name = re.compile(r"\binstall\s[^`\n]*['\" ]agentos(-workflows)?\b(\[|['\"]|$)", re.MULTILINE)
+    assert [str(page) for page in pages if by_name.search(page.read_text(encoding="utf-8"))] == []

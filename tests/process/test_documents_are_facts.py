@@ -7,8 +7,8 @@ from pathlib import Path
 from backlog import INVALID_ISSUE, OFFLINE, Author, Backlog, design, serving
 
 from agentos.documents.approval import Intact, verify_approval
-from fakes.provider_formats import Seen
-from fakes.provider_server import Step
+from agentos.testing.provider_formats import Seen
+from agentos.testing.provider_server import Step
 
 
 def test_an_item_counts_as_done_only_with_the_document_it_made(backlog: Backlog) -> None:
@@ -44,6 +44,10 @@ def test_an_outage_is_a_failure_that_the_same_command_retries(backlog: Backlog) 
         assert failed.code == 1
         assert "[COORDINATOR] 1 failed (LLD-1), 1 skipped" in failed.lines
         assert not backlog.lld_path(1).exists()
+        backlog.lld_path(1).parent.mkdir(parents=True)
+        backlog.lld_path(1).write_text("# 1 - Written by hand meanwhile\n")
+        assert "a person's text that nobody approved" in backlog.lld("--all", "--dry-run").stdout
+        backlog.lld_path(1).unlink()
         again = backlog.lld("--all")
     assert again.code == 0, again.stdout
     assert "[COORDINATOR] 2 approved" in again.lines
@@ -85,13 +89,17 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
     path = backlog.lld_path(1)
     assert "nothing to report" in backlog.command("lint", str(path)).stdout
     first = path.read_text()
+    assert "  next:     decide: agentos review LLD-1" in backlog.command("show", "1").lines
+    assert backlog.command("runs", "show").lines[-1] == "[COORDINATOR] To read what it made: agentos show LLD-1"
     edited = first.replace("## 4. Alternatives", "Ada wants it small.\n\n## 4. Alternatives")
     path.write_text(edited)
 
     refused = backlog.command("implement", "1", "--drafter", "offline", "--reviewer", "offline")
     assert "agentos review LLD-1 --approve" in refused.stdout
     assert "--fresh" not in refused.stdout.replace("Run with --fresh", "")
-    assert "would be refused" in backlog.command("implement", "1", "--dry-run").stdout
+    dry = backlog.command("implement", "1", "--dry-run", *OFFLINE)
+    assert (dry.code, "would be refused" in dry.stdout) == (1, True)
+    assert "  next:     decide: agentos review LLD-1" in backlog.command("show", "1").lines
     listed = backlog.command("review")
     assert listed.lines == [f"LLD-1  {DOCUMENT} changed since it was approved: changed '3. Requirements'"]
 
@@ -106,7 +114,10 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
 
     path.write_text(edited)
     done = backlog.command("review", "1", "--approve", env={"GIT_CONFIG_GLOBAL": str(_git_config(backlog))})
-    assert (done.code, done.lines) == (0, [f"[LLD-1] {DOCUMENT} is approved as it stands, by Ada Byron"])
+    assert (done.code, done.lines[0]) == (0, f"[LLD-1] {DOCUMENT} is approved as it stands, by Ada Byron")
+    further = "from designs to code: agentos implement --all --drafter offline --reviewer offline"
+    assert done.lines[1:] == [f"[LLD-1] Next, {further}"]
+    assert f"  next:     {further}" in backlog.command("show", "1").lines
     found = verify_approval(path.read_text())
     assert isinstance(found, Intact)
     assert (found.approval.reviewer, found.approval.person) == ("Ada Byron", "Ada Byron")
@@ -136,6 +147,24 @@ def test_a_person_approves_reviews_or_revises_what_they_edited(backlog: Backlog)
     assert "As asked for in review: split the store." in path.read_text()
     assert "Ada wants it small." in path.read_text()
     assert isinstance(verify_approval(path.read_text()), Intact)
+
+
+def test_what_a_person_changed_after_a_revision_that_failed_is_reviewed_and_not_revised_again(
+    backlog: Backlog,
+) -> None:
+    backlog.add_issues(1)
+    path = backlog.lld_path(1)
+    path.parent.mkdir(parents=True)
+    path.write_text("# 1 - Feature: A heading\n")
+    told = backlog.lld("1", "--revise", "more detail", *OFFLINE)
+    assert (told.code, f"Change {DOCUMENT}:" in told.stdout) == (3, True), told.stdout
+    path.write_text(design("1", "Add feature number 1", more="\nIn Ada's own words.\n"))
+    line = told.lines[-1].partition("Then run: ")[2]
+    assert line == "lld-workflow 1 --drafter offline --reviewer offline --review-again"
+    done = backlog.start_command("-c", line, program=Path("/bin/sh")).wait()
+    assert done.code == 0, done.stdout
+    assert "In Ada's own words." in path.read_text()
+    assert "more detail" not in path.read_text()
 
 
 def _git_config(backlog: Backlog) -> Path:

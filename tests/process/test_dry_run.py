@@ -47,7 +47,7 @@ def snapshot(root: Path) -> Snapshot:
     return found
 
 
-def watched_dry_run(sandbox: Sandbox, *more: str) -> str:
+def watched_dry_run(sandbox: Sandbox, *more: str, code: int = 0) -> str:
     """What a dry run prints, after proof that it did nothing else."""
     watchman, log = sandbox.root / "watchman", sandbox.root / "watchman.log"
     watchman.mkdir(exist_ok=True)
@@ -58,7 +58,7 @@ def watched_dry_run(sandbox: Sandbox, *more: str) -> str:
 
     done = sandbox.run("--dry-run", *more, env={"PYTHONPATH": search_path, "WATCHMAN_LOG": str(log)})
 
-    assert done.code == 0, done.stderr
+    assert done.code == code, done.stderr
     assert done.stderr == ""
     assert log.read_text().splitlines() == ["watching"]
     assert {name: snapshot(sandbox.root / name) for name in before} == before
@@ -99,7 +99,9 @@ def test_a_dry_run_says_what_each_item_would_resume_from_and_touches_no_checkpoi
     run.wait_for_record("item_ended", item="new")
     sandbox.wait_for_note("killed n2 start")
 
-    assert "killed  (resumes after n1)" in _while_live(sandbox)
+    while_live = _while_live(sandbox)
+    assert "killed  (another run has it: would be skipped)" in while_live
+    assert "failed  (resumes after n2)" in while_live
     run.kill()
     no_process_left(sandbox.home)
     assert any(name.endswith("_killed.db-wal") for name in sandbox.databases())  # A log that was never copied back.
@@ -111,7 +113,7 @@ def test_a_dry_run_says_what_each_item_would_resume_from_and_touches_no_checkpoi
 
     assert "killed  (resumes after n1)" in text
     assert "failed  (resumes after n2)" in text
-    assert "changed  (input changed since its checkpoint: would fail without --fresh)" in text
+    assert "changed  (input or configuration changed since its checkpoint: would fail without --fresh)" in text
     assert {name: entry["resumes_after"] for name, entry in entries.items()} == {
         "new": None,
         "killed": "n1",
@@ -141,10 +143,68 @@ def test_a_dry_run_estimates_from_past_runs_and_survives_a_damaged_database(sand
     assert document["items"][1]["resumes_after"] is None
 
 
+def test_an_estimate_counts_no_item_that_would_not_run(sandbox: Sandbox) -> None:
+    broken, waiting = item("broken", n2="raise no"), {"id": "waiting", "depends_on": ["broken"]}
+    sandbox.write_items(item("a"), broken, waiting)
+    assert sandbox.run().code == 1
+    sandbox.write_items(item("broken", n2="raise other"), waiting)
+
+    shown = [watched_dry_run(sandbox, code=1), watched_dry_run(sandbox, "--fresh")]
+
+    assert shown[0].startswith("Dry run mode: 2 items, ")
+    assert "Estimate: none of these would run." in shown[0]
+    assert "Estimate: about " in shown[1]
+    assert json.loads(watched_dry_run(sandbox, "--json", code=1))["estimated_seconds"] == 0
+
+
+def test_a_dry_run_says_which_items_another_run_has(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "past"}, name="past.jsonl")
+    assert sandbox.run(items="past.jsonl").code == 0
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "wait go"}}}, name="busy.jsonl")
+    sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "wait go"}}}, {"id": "b"})
+    run = sandbox.start(items="busy.jsonl")
+    sandbox.wait_for_note("a n2 start")
+
+    shown = [sandbox.run("--dry-run", *more) for more in ((), ("--fresh",))]
+    entries = json.loads(sandbox.run("--dry-run", "--json").stdout)["items"]
+    nothing = sandbox.run("--dry-run", items="busy.jsonl")
+    sandbox.release("go")
+    assert run.wait().code == 0
+    afterwards = sandbox.run("--dry-run")
+
+    for dry in shown:
+        assert "a  (another run has it: would be skipped)" in dry.stdout
+        assert "b\n" in dry.stdout
+    assert [entry["is_held_by_another_run"] for entry in entries] == [True, False]
+    assert (nothing.code, "Estimate: none of these would run." in nothing.lines) == (1, True)
+    assert [dry.code for dry in (*shown, afterwards)] == [0, 0, 0]
+    assert "another run" not in afterwards.stdout
+
+
+def test_an_estimate_counts_no_issue_that_cannot_be_read(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2)
+    assert backlog.lld("1", *OFFLINE).code == 0
+    [unreadable] = backlog.project.glob("docs/issues/*2*.md")
+    unreadable.write_bytes(b"\xff\xfe")
+    text = backlog.lld("--all", "--dry-run", *OFFLINE).stdout
+    assert "LLD-2  (would fail: not UTF-8" in text
+    assert "Estimate: none of these would run." in text
+
+
 def test_a_dry_run_with_nothing_to_do_estimates_nothing(backlog: Backlog) -> None:
     for issues in ([], [1]):
         backlog.add_issues(*issues)
         assert backlog.lld("--all", *OFFLINE).code == 0
         text = backlog.lld("--all", "--dry-run", *OFFLINE).stdout
-        assert text.startswith("Dry run mode: 0 items")
+        assert text.startswith("Dry run mode: 0 items. ")
         assert "stimate" not in text
+
+
+def test_a_dry_run_names_only_dependencies_that_the_run_waits_for(backlog: Backlog) -> None:
+    for number, text in ((1, "# One"), (2, "# Two\n\nDepends on #1"), (3, "# Three\n\nDepends on #99")):
+        (backlog.project / f"docs/issues/{number}.md").parent.mkdir(parents=True, exist_ok=True)
+        (backlog.project / f"docs/issues/{number}.md").write_text(f"{text}\n\n## Requirements\n\n1. It works.\n")
+    done = backlog.lld("--all", "--dry-run", *OFFLINE)
+    assert "  2. LLD-2  (no approved LLD; after 1)" in done.lines
+    assert "  3. LLD-3  (no approved LLD)" in done.lines
+    assert "LLD-3 depends on 99, which is not known here: it is not waited for" in done.stderr

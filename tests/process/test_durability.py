@@ -8,13 +8,14 @@ import random
 import signal
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Sandbox, Started, children_of, eventually, no_process_left, of_type, processes_with
+from harness import Finished, Sandbox, Started, children_of, eventually, no_process_left, of_type, processes_with
 
 VICTIMS = ("worker", "server", "coordinator")
 LONG_NODES = [f"n{number}" for number in range(1, 9)]
@@ -45,27 +46,35 @@ def run_until_done(sandbox: Sandbox, names: list[str], most_runs: int = 12) -> i
     raise AssertionError(f"not done after {most_runs} runs")
 
 
+@pytest.mark.every_backend
+def test_a_kill_of_a_worker_at_any_node_boundary_reruns_that_node_and_no_other(sandbox: Sandbox) -> None:
+    kills_at_node_boundaries(sandbox, "worker", NODES, least_runs=2)
+
+
 @pytest.mark.parametrize(
     ("victim", "nodes"),
     [
-        ("worker", NODES),
         ("coordinator", ["n2"]),
         pytest.param("coordinator", NODES, marks=pytest.mark.slow),
         pytest.param("server", NODES, marks=pytest.mark.slow),
     ],
 )
-def test_a_kill_at_any_node_boundary_reruns_that_node_and_no_other(
+def test_a_kill_of_what_has_workers_at_any_node_boundary_reruns_that_node_and_no_other(
     sandbox: Sandbox, victim: str, nodes: list[str]
 ) -> None:
+    least_runs = 2 if victim == "server" else 2 * len(nodes) + 1
+    kills_at_node_boundaries(sandbox, victim, nodes, least_runs=least_runs)
+
+
+def kills_at_node_boundaries(sandbox: Sandbox, victim: str, nodes: list[str], *, least_runs: int) -> None:
     boundaries = [(node, point) for node in nodes for point in ("", " end")]
     items = [(f"{node}{'-end' if point else ''}", node, point) for node, point in boundaries]
     sandbox.write_items(
         *({"id": i, "input": {"tasks": {node + point: f"kill_once {victim} {i}.killed"}}} for i, node, point in items)
     )
 
-    runs = run_until_done(sandbox, [item_id for item_id, _, _ in items])
+    assert run_until_done(sandbox, [item_id for item_id, _, _ in items]) >= least_runs
 
-    assert runs >= {"worker": 2, "server": 2, "coordinator": len(items) + 1}[victim]
     for item_id, killed_in, _ in items:
         expected = [node for node in NODES for _ in range(2 if node == killed_in else 1)]
         assert starts_of(sandbox, item_id) == expected
@@ -89,6 +98,7 @@ def test_a_kill_between_a_nodes_commit_and_its_record_reruns_no_node_and_shows_t
     assert sandbox.databases() == []
 
 
+@pytest.mark.every_backend
 def test_fresh_starts_over_once_and_not_again_when_the_fork_server_is_lost(sandbox: Sandbox) -> None:
     sandbox.write_items(item("a", n2="fail_once f", n3="kill_once server k"))
     assert sandbox.run().code == 1
@@ -98,6 +108,22 @@ def test_fresh_starts_over_once_and_not_again_when_the_fork_server_is_lost(sandb
     assert done.code == 0
     assert "fork server was killed" in done.stdout
     assert starts_of(sandbox, "a") == ["n1", "n2", "n1", "n2", "n3", "n3"]
+
+
+@pytest.mark.every_backend
+def test_a_fork_server_that_is_lost_again_and_again_stops_the_run_and_it_resumes(sandbox: Sandbox) -> None:
+    sandbox.write_items(
+        item("a", n1="kill_once server 1", n2="kill_once server 2", n3="kill_once server 3"),
+        item("b", n2="kill_once server 4"),
+    )
+
+    stopped = sandbox.run("--parallel", "1")
+
+    assert stopped.code == 1
+    assert "the fork server was killed 4 times" in stopped.stdout
+    assert "1 item left: b" in stopped.stdout
+    assert sandbox.run("--parallel", "1").code == 0
+    assert starts_of(sandbox, "b") == ["n1", "n2", "n2", "n3"]
 
 
 @pytest.mark.parametrize(
@@ -188,6 +214,7 @@ def assert_what_a_kill_kept_from_removal_goes_without_a_node(sandbox: Sandbox, n
     assert not [name for name in sandbox.databases() if name.endswith(".db")]
 
 
+@pytest.mark.every_backend
 def test_success_removes_the_database_failure_keeps_it_and_the_next_run_says_it_resumes(sandbox: Sandbox) -> None:
     sandbox.write_items(item("good"), item("bad", n2="fail_once f"))
 
@@ -203,6 +230,7 @@ def test_success_removes_the_database_failure_keeps_it_and_the_next_run_says_it_
     assert sandbox.databases() == []
 
 
+@pytest.mark.every_backend
 def test_a_changed_input_fails_its_item_alone_until_fresh_starts_it_over(sandbox: Sandbox) -> None:
     sandbox.write_items(item("same", n2="fail_once s"), item("changed", n2="fail_once c"))
     assert sandbox.run().code == 1
@@ -246,15 +274,6 @@ def test_a_changed_input_of_an_item_that_has_done_nothing_yet_is_taken(sandbox: 
     assert [f"[{name}] new" in done.lines for name in ("failed", "next")] == [True, True]
 
 
-def test_the_order_of_an_inputs_keys_does_not_count_as_a_change(sandbox: Sandbox) -> None:
-    (sandbox.root / "items.jsonl").write_text('{"id": "a", "input": {"reason": "r", "tasks": {"n2": "fail_once f"}}}')
-    assert sandbox.run().code == 1
-    (sandbox.root / "items.jsonl").write_text('{"input": {"tasks": {"n2": "fail_once f"}, "reason": "r"}, "id": "a"}')
-
-    assert sandbox.run().code == 0
-    assert starts_of(sandbox, "a") == ["n1", "n2", "n2", "n3"]
-
-
 def overwrite_with_text(path: Path) -> None:
     path.write_bytes(b"this is not a database at all, but long enough to look like one" * 100)
 
@@ -274,34 +293,6 @@ def spoil_saved_state(path: Path) -> None:
         connection.execute("UPDATE checkpoints SET checkpoint = ?", (b"\xc1\xc1 not what was saved",))
 
 
-DAMAGES = {
-    "text": overwrite_with_text,
-    "cut": cut_in_half,
-    "pages": overwrite_pages,
-    "state": spoil_saved_state,
-}
-
-
-def test_a_damaged_database_is_set_aside_with_a_message_and_its_item_starts_over(sandbox: Sandbox) -> None:
-    sandbox.write_items(item("whole", n2="fail_once whole.f"), *(item(d, n2=f"fail_once {d}.f") for d in DAMAGES))
-    assert sandbox.run("--parallel", "3").code == 1
-    for name, damage in DAMAGES.items():
-        [path] = sandbox.home.glob(f"checkpoints/*/*_workflow_{name}.db")
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        damage(path)
-
-    again = sandbox.run("--parallel", "3")
-
-    assert again.code == 0, again.stdout
-    assert starts_of(sandbox, "whole") == ["n1", "n2", "n2", "n3"]
-    for name in DAMAGES:
-        assert starts_of(sandbox, name) == ["n1", "n2", "n1", "n2", "n3"], name
-        [line] = [line for line in again.lines if line.startswith(f"[{name}] ") and "damaged" in line]
-        assert "starting over" in line
-        assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
-
-
 def spoil_the_log(path: Path) -> None:
     log = Path(f"{path}-wal")
     data = bytearray(log.read_bytes())
@@ -313,25 +304,79 @@ def lose_the_log(path: Path) -> None:
     Path(f"{path}-wal").unlink()
 
 
-def test_a_log_that_is_damaged_or_gone_is_said_and_set_aside_like_a_damaged_database(sandbox: Sandbox) -> None:
-    """SQLite takes what is left of it for all there is, without a word."""
-    damages = {"spoiled": spoil_the_log, "lost": lose_the_log}
-    sandbox.write_items(item("whole", n3="crash_once w"), *(item(d, n3=f"crash_once {d}.c") for d in damages))
-    assert sandbox.run().code == 1
-    for name, damage in damages.items():
-        [path] = sandbox.home.glob(f"checkpoints/*/*_workflow_{name}.db")
-        damage(path)
+def make_empty(path: Path) -> None:
+    for side_file in path.parent.glob(f"{path.name}-*"):
+        side_file.unlink()
+    path.write_bytes(b"")
 
-    again = sandbox.run()
 
+DAMAGES = {
+    "text": overwrite_with_text,
+    "cut": cut_in_half,
+    "pages": overwrite_pages,
+    "state": spoil_saved_state,
+}
+LOG_DAMAGES = {"spoiled": spoil_the_log, "lost": lose_the_log}
+
+
+@pytest.fixture(scope="module")
+def continued(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Finished]]:
+    """Items that failed in n2, or crashed in n3 with their log open, damaged, and the run that continues."""
+    made = Sandbox(tmp_path_factory.mktemp("continued"))
+    failing = [item(name, n2=f"fail_once {name}.f") for name in ("whole", "empty", *DAMAGES)]
+    crashing = [item(name, n3=f"crash_once {name}.c") for name in ("logged", *LOG_DAMAGES)]
+    turned = {"id": "turned", "input": {"reason": "r", "tasks": {"n2": "fail_once turned.f", "n3": "print same"}}}
+    try:
+        made.write_items(*failing, *crashing, turned)
+        assert made.run("--parallel", "3").code == 1
+        for name, damage in {**DAMAGES, **LOG_DAMAGES, "empty": make_empty}.items():
+            [path] = made.home.glob(f"checkpoints/*/*_workflow_{name}.db")
+            if name in DAMAGES:
+                with closing(sqlite3.connect(path)) as connection:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            damage(path)
+        other_order = {"tasks": {"n3": "print same", "n2": "fail_once turned.f"}, "reason": "r"}
+        made.write_items(*failing, *crashing, {"input": other_order, "id": "turned"})
+        yield made, made.run("--parallel", "3")
+    finally:
+        made.close()
+
+
+def test_a_damaged_database_is_set_aside_with_a_message_and_its_item_starts_over(
+    continued: tuple[Sandbox, Finished],
+) -> None:
+    sandbox, again = continued
     assert again.code == 0, again.stdout
-    assert "[whole] resuming after n2" in again.lines
-    for name in damages:
+    assert starts_of(sandbox, "whole") == ["n1", "n2", "n2", "n3"]
+    for name in DAMAGES:
+        assert starts_of(sandbox, name) == ["n1", "n2", "n1", "n2", "n3"], name
+        [line] = [line for line in again.lines if line.startswith(f"[{name}] ") and "damaged" in line]
+        assert "starting over" in line
+        assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
+
+
+def test_a_log_that_is_damaged_or_gone_is_said_and_set_aside_like_a_damaged_database(
+    continued: tuple[Sandbox, Finished],
+) -> None:
+    """SQLite takes what is left of it for all there is, without a word."""
+    sandbox, again = continued
+    assert "[logged] resuming after n2" in again.lines
+    for name in LOG_DAMAGES:
         assert starts_of(sandbox, name) == ["n1", "n2", "n3", "n1", "n2", "n3"], name
         [line] = [line for line in again.lines if line.startswith(f"[{name}] checkpoint is damaged")]
         assert "its write-ahead log is missing or damaged" in line
         assert "starting over" in line
         assert [kept for kept in sandbox.databases() if f"_{name}.db.damaged-" in kept], name
+
+
+def test_an_empty_database_file_is_as_good_as_none(continued: tuple[Sandbox, Finished]) -> None:
+    sandbox, _ = continued
+    assert starts_of(sandbox, "empty") == ["n1", "n2", "n1", "n2", "n3"]
+
+
+def test_the_order_of_an_inputs_keys_does_not_count_as_a_change(continued: tuple[Sandbox, Finished]) -> None:
+    sandbox, _ = continued
+    assert starts_of(sandbox, "turned") == ["n1", "n2", "n2", "n3"]
 
 
 def test_an_item_that_stays_has_all_of_its_state_in_one_file(sandbox: Sandbox) -> None:
@@ -362,7 +407,7 @@ def test_damage_is_told_though_the_run_is_stopped_before_the_items_turn(sandbox:
     Path(f"{path}-wal").unlink(missing_ok=True)  # It would make the database whole again.
     run = sandbox.start()
     # Set aside by a worker that is ready for its turn and has the input in its new database.
-    eventually(lambda: list(path.parent.glob("*.db.damaged-*")) and _has_step(path), "a worker made ahead", 30)
+    eventually(lambda: list(path.parent.glob("*.db.damaged-*")) and _has_step(path), "a worker made ahead")
     run.kill(signal.SIGINT)
 
     stopped = run.wait()
@@ -375,18 +420,6 @@ def _has_step(path: Path) -> bool:
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         return bool(connection.execute("SELECT 1 FROM checkpoints").fetchone())
     return False
-
-
-def test_an_empty_database_file_is_as_good_as_none(sandbox: Sandbox) -> None:
-    sandbox.write_items(item("a", n2="fail_once f"))
-    assert sandbox.run().code == 1
-    [path] = sandbox.home.glob("checkpoints/*/*_workflow_a.db")
-    for side_file in path.parent.glob(f"{path.name}-*"):
-        side_file.unlink()
-    path.write_bytes(b"")
-
-    assert sandbox.run().code == 0
-    assert starts_of(sandbox, "a") == ["n1", "n2", "n1", "n2", "n3"]
 
 
 def test_a_checkpoint_that_goes_on_with_a_node_that_is_gone_fails_its_item_and_is_kept(sandbox: Sandbox) -> None:

@@ -23,12 +23,29 @@ class Waits:
     def __del__(self):
         wait_at(os.environ["HOLD_UP"])
 
+def wait_and_fail(place):
+    try:
+        wait_at(place)
+    except KeyboardInterrupt:
+        raise SyntaxError("cannot load what the compiler needs") from None
+
+WAYS = {"in a destructor": lambda _: Waits(), "in the compiler": wait_and_fail}
+
 class HoldUp:
     @staticmethod
     def find_spec(name, *_):
         if name == os.environ["HOLD_UP"]:
-            Waits() if "HOLD_UP_DESTRUCTOR" in os.environ else wait_at(name)
+            WAYS.get(os.environ.get("HOLD_UP_WAY"), wait_at)(name)
 
+class Signals:
+    def __init__(self, number):
+        self.number = number
+
+    def __del__(self, kill=os.kill, pid=os.getpid()):
+        kill(pid, self.number)
+
+if "LAST_SIGNAL" in os.environ:
+    sys.last_of_all = Signals(int(os.environ["LAST_SIGNAL"]))
 if "." in os.environ.get("HOLD_UP", ""):
     sys.meta_path.insert(0, HoldUp)
 elif os.environ.get("HOLD_UP") == "exit":
@@ -48,13 +65,17 @@ LATER_IMPORTS = {
 """Of each program: how it starts, and an import that is the first, or almost, of those that take their time."""
 
 
+def loaded_first(sandbox: Sandbox) -> dict[str, str]:
+    """The environment in which the interpreter loads HELD_UP."""
+    (sandbox.root / "sitecustomize.py").write_text(HELD_UP)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(sandbox.root), os.environ.get("PYTHONPATH"))))}
+
+
 def signalled_at(
     sandbox: Sandbox, place: str, number: signal.Signals, words: Sequence[Path | str], **more: str
 ) -> Finished:
-    (sandbox.root / "sitecustomize.py").write_text(HELD_UP)
     held_at = sandbox.root / "held-at"
-    search = os.pathsep.join(filter(None, (str(sandbox.root), os.environ.get("PYTHONPATH"))))
-    environment = {"PYTHONPATH": search, "HOLD_UP": place, "HELD_AT": str(held_at), **more}
+    environment = {**loaded_first(sandbox), "HOLD_UP": place, "HELD_AT": str(held_at), **more}
     command = sandbox.start_command(*map(str, words[1:]), program=Path(words[0]), env=environment)
     eventually(lambda: held_at.exists() and held_at.read_text() == place, f"the command at {place}")
     command.kill(number)
@@ -74,6 +95,16 @@ def test_a_signal_before_or_after_the_command_itself_is_quiet(
     assert ended.stderr.strip() == ""
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_interpreter_is_taken_down_changes_no_exit_code(
+    sandbox: Sandbox, number: signal.Signals
+) -> None:
+    """Python has forgotten every handler by then, and the kernel would end the process its own way."""
+    ended = sandbox.command("runs", env={**loaded_first(sandbox), "LAST_SIGNAL": str(int(number))})
+
+    assert (ended.code, ended.stderr.strip()) == (0, "")
+
+
 @pytest.mark.parametrize("program", LATER_IMPORTS)
 def test_a_signal_while_a_program_loads_is_quiet(sandbox: Sandbox, program: str) -> None:
     words, place = LATER_IMPORTS[program]
@@ -83,9 +114,12 @@ def test_a_signal_while_a_program_loads_is_quiet(sandbox: Sandbox, program: str)
     assert ended.stderr.strip() == ""
 
 
+@pytest.mark.parametrize("way", ["in a destructor", "in the compiler"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_not_lost_where_python_drops_what_is_raised(sandbox: Sandbox, number: signal.Signals) -> None:
-    ended = signalled_at(sandbox, "agentos.cli.run", number, [AGENTOS, "run", "--help"], HOLD_UP_DESTRUCTOR="1")
+def test_a_signal_is_not_lost_where_python_drops_or_replaces_what_is_raised(
+    sandbox: Sandbox, number: signal.Signals, way: str
+) -> None:
+    ended = signalled_at(sandbox, "agentos.cli.run", number, [AGENTOS, "run", "--help"], HOLD_UP_WAY=way)
 
     assert ended.code == 130
     assert ended.stderr.strip() == ""

@@ -96,6 +96,17 @@ def test_a_full_disk_under_a_checkpoint_stops_the_run_with_what_there_is(sandbox
     assert not [note for note in sandbox.notes() if note.startswith("never")]
 
 
+def test_a_fault_that_several_items_meet_is_said_once(sandbox: Sandbox) -> None:
+    sandbox.write_items(*({"id": f"big{n}", "input": {"reason": "x" * 600_000}} for n in range(3)))
+
+    done, kept = run_on_small_disk(sandbox, sandbox.home / "checkpoints", "size=512k", "--parallel", "3")
+
+    assert done.code == 1
+    reasons = [record["reason"] for record in of_type(kept, "run_faulted")]
+    assert reasons, done.stdout
+    assert len(set(reasons)) == len(reasons)
+
+
 def test_a_done_item_that_cannot_be_noted_keeps_its_checkpoint_and_no_node_runs_again(sandbox: Sandbox) -> None:
     sandbox.write_items(item("a"), item("never"))
 
@@ -155,6 +166,6 @@ def test_an_audit_that_somebody_removed_is_a_fault_and_nothing_is_resumed_where_
     sandbox.release("go")
     done = run.wait()
     assert done.code == 1
-    assert "FAULT: cannot write the audit log: somebody removed or replaced" in done.stdout
+    assert "FAULT: cannot write the audit log: somebody removed, replaced" in done.stdout
     assert "[COORDINATOR] 1 completed" in done.lines
     assert "resume with" not in done.stdout.casefold()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,3 +98,97 @@ def test_a_state_that_cannot_be_saved_fails_its_item_and_not_the_run(sandbox: Sa
     assert done.code == 1
     assert "FAULT" not in done.stdout
     assert sandbox.outcomes() == {"bad": "failed", "good": "completed"}
+
+
+@pytest.mark.parametrize("graph", ["at_import", "once_more", "for_each_item"])
+def test_a_value_of_a_class_that_a_function_has_made_is_one_after_a_kill(sandbox: Sandbox, graph: str) -> None:
+    _kill_while_waiting(sandbox, graph)
+
+    assert sandbox.run(graph=f"graphs/local_classes.py:{graph}").code == 0
+
+    assert sandbox.notes().count("a make start") == 1
+    assert sandbox.notes()[-1] == "same kinds: True"
+
+
+@pytest.mark.parametrize(
+    ("graph", "why"), [("by_a_node", "<locals>.Passing of local_classes,"), ("with_a_lock", "saved only in part")]
+)
+def test_a_state_that_would_not_be_what_it_was_is_not_resumed(sandbox: Sandbox, graph: str, why: str) -> None:
+    _kill_while_waiting(sandbox, graph)
+
+    done = sandbox.run(graph=f"graphs/local_classes.py:{graph}")
+
+    assert done.code == 1
+    reason = sandbox.endings()["a"]["reason"]
+    assert reason.startswith("the state after node 'make' holds a ")
+    assert why in reason
+    assert sandbox.notes()[-1] == "a wait start"  # of the run that was killed
+    line = next(line for line in done.lines if "To start it over: " in line).partition(" over: ")[2]
+    assert sandbox.start_command("-c", line, program=Path("/bin/sh")).wait().code == 0
+    assert sandbox.notes()[-1] == "same kinds: True"
+
+
+def _kill_while_waiting(sandbox: Sandbox, graph: str) -> None:
+    sandbox.write_items(item("a", wait="wait go"))
+    run = sandbox.start(graph=f"graphs/local_classes.py:{graph}")
+    sandbox.wait_for_note("a wait start")
+    run.kill()
+    run.wait()
+    sandbox.release("go")
+
+
+def test_a_class_that_was_renamed_before_a_resume_is_missed(sandbox: Sandbox) -> None:
+    module = sandbox.project / "renamed.py"
+    module.write_text(_WITH_A_CLASS)
+    sandbox.write_items(item("a", wait="wait go"))
+    run = sandbox.start(graph="renamed.py:graph", env={"PYTHONPATH": "graphs"})
+    sandbox.wait_for_note("a wait start")
+    run.kill()
+    run.wait()
+    sandbox.release("go")
+    module.write_text(_WITH_A_CLASS.replace("Plan", "Sketch"))
+
+    done = sandbox.run(graph="renamed.py:graph", env={"PYTHONPATH": "graphs"})
+
+    assert done.code == 1
+    assert "holds a Plan of renamed, and there is no such class now" in sandbox.endings()["a"]["reason"]
+
+
+def test_a_node_that_is_renamed_in_a_graph_that_a_node_calls_is_missed_at_every_resume(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a", second="raise sour"))
+    graph = "graphs/called_graph.py:graph"
+    assert sandbox.run(graph=graph).code == 1
+
+    refused = [sandbox.run(graph=graph, env={"SECOND": "renamed"}) for _ in range(2)]
+
+    assert [done.code for done in refused] == [1, 1]
+    assert all("the way to node 'call.second', where the item would resume, is gone" in d.stdout for d in refused)
+    assert "a after start" not in sandbox.notes()
+    sandbox.run(graph=graph)
+    assert sandbox.endings()["a"]["reason"] == "sour"
+    assert sandbox.notes().count("a first start") == 1
+
+
+_WITH_A_CLASS = """
+from typing import Any
+from journal import step
+from langgraph.graph import StateGraph
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+class Plan(BaseModel):
+    steps: list[str]
+
+class State(TypedDict, total=False):
+    tasks: dict[str, str]
+    plan: Any
+
+def make(state: State) -> dict[str, Any]:
+    return {"plan": Plan(steps=["a"])}
+
+def wait(state: State) -> dict[str, Any]:
+    step("wait", state["tasks"])
+    return {}
+
+graph = StateGraph(State).add_sequence([make, wait]).set_entry_point("make").set_finish_point("wait")
+"""

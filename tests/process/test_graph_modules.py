@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import textwrap
 
 import pytest
 from harness import Sandbox
+from test_any_graph import write
 
 MODULE = """
 from steps import graph
 """
 
-HABITS = {
-    "a thread that never ends": """
-        import threading, time
-        threading.Thread(target=time.sleep, args=(600,)).start()
-    """,
-    "blocked signals": """
-        import signal
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGINT})
-    """,
-    "no stdout": """
-        import sys
-        sys.stdout = None
-    """,
-}
+HABITS = """
+    import signal, sys, threading, time
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGINT})
+    sys.stdout = None
+"""
+"""A thread that never ends, blocked signals, no stdout."""
 
 
 def write_module(sandbox: Sandbox, name: str, source: str) -> str:
@@ -33,11 +28,10 @@ def write_module(sandbox: Sandbox, name: str, source: str) -> str:
     return f"graphs/{name}:graph"
 
 
-@pytest.mark.parametrize("habit", HABITS)
-def test_what_a_module_does_on_import_neither_holds_nor_breaks_the_run(sandbox: Sandbox, habit: str) -> None:
+def test_what_a_module_does_on_import_neither_holds_nor_breaks_the_run(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a"}, {"id": "b"})
 
-    done = sandbox.run(graph=write_module(sandbox, "habits.py", HABITS[habit]))
+    done = sandbox.run(graph=write_module(sandbox, "habits.py", HABITS))
 
     assert done.code == 0, done
     assert sandbox.outcomes() == {"a": "completed", "b": "completed"}
@@ -59,11 +53,12 @@ def test_what_native_code_prints_on_import_is_said_once_and_not_by_every_item(sa
     ]
 
 
-@pytest.mark.parametrize("name", ["select.py", "json.py", "agentos.py"])
-def test_a_file_may_be_called_like_a_module_that_the_engine_uses(sandbox: Sandbox, name: str) -> None:
+def test_files_may_be_called_like_modules_that_the_engine_uses(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a"})
+    for name in ("select.py", "json.py"):
+        write_module(sandbox, name, "")
 
-    done = sandbox.run(graph=write_module(sandbox, name, ""))
+    done = sandbox.run(graph=write_module(sandbox, "agentos.py", ""))
 
     assert done.code == 0, done
 
@@ -109,3 +104,31 @@ def test_a_run_started_with_its_signals_blocked_stops_all_the_same(sandbox: Sand
 
     assert run.wait().code == 130
     assert sandbox.outcomes() == {"a": "interrupted"}
+
+
+READS_OPTIONS = """
+    import argparse
+    from typing import TypedDict
+    from langgraph.graph import START, StateGraph
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="small")
+    options = parser.parse_args()
+
+    class State(TypedDict, total=False):
+        said: str
+
+    graph = StateGraph(State)
+    graph.add_node("say", lambda _: {"said": f"{parser.prog} {options.model}"})
+    graph.add_edge(START, "say")
+"""
+
+
+def test_a_module_that_reads_options_while_it_loads_sees_its_own_name_and_none(sandbox: Sandbox) -> None:
+    write(sandbox, "flow.py", READS_OPTIONS)
+    sandbox.write_items({"id": "a"})
+
+    done = sandbox.run("--output", "-", graph="flow.py:graph")
+
+    assert done.code == 0, done
+    assert json.loads(done.lines[0])["state"] == {"said": "flow.py small"}

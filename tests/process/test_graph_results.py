@@ -91,6 +91,50 @@ def test_results_are_complete_after_a_kill_and_in_order(sandbox: Sandbox) -> Non
     assert "no result of 'x'" in sandbox.command("runs", "result", "last", "x").stderr
 
 
+def test_a_file_that_somebody_has_written_into_meanwhile_keeps_its_results(sandbox: Sandbox) -> None:
+    write(sandbox, "talk.py", GRAPH)
+    topics = {"a": "bees", "b": "slow"}
+    sandbox.write_items(*({"id": name, "input": {"topic": topic}} for name, topic in topics.items()))
+    out = sandbox.root / "out.jsonl"
+    run = sandbox.start("--parallel", "2", "--ordered", "--output", str(out), graph="talk.py:graph")
+    run.wait_for_record("item_ended", item="a")
+    with out.open("a") as file:
+        file.write("a note of mine\n")
+    (sandbox.root / "journal.txt-go").touch()
+
+    assert run.wait().code == 0
+    first, note, second = out.read_text().splitlines()
+    assert note == "a note of mine"
+    assert [json.loads(line)["id"] for line in (first, second)] == ["a", "b"]
+
+
+def test_one_run_at_a_time_writes_a_file_of_results_and_whoever_removes_it_meanwhile_loses_none(
+    sandbox: Sandbox,
+) -> None:
+    write(sandbox, "talk.py", GRAPH)
+    topics = {"a": "bees", "b": "slow"}
+    sandbox.write_items(*({"id": name, "input": {"topic": topic}} for name, topic in topics.items()))
+    sandbox.write_items({"id": "c", "input": {"topic": "cats"}}, name="others.jsonl")
+    out, link = sandbox.root / "out.jsonl", sandbox.root / "link.jsonl"
+    link.symlink_to(out)
+    run = sandbox.start("--parallel", "2", "--output", str(link), graph="talk.py:graph")
+    run.wait_for_record("item_ended", item="a")
+
+    refused = sandbox.run("--output", str(out), graph="talk.py:graph", items="others.jsonl")
+    assert refused.code == 2
+    assert "another run writes its results there now" in refused.stderr
+    assert len(sandbox.run_dirs()) == 1
+    out.unlink()
+    (sandbox.root / "journal.txt-go").touch()
+    assert run.wait().code == 0
+
+    assert sorted(line["id"] for line in results(out)) == ["a", "b"]
+    assert link.is_symlink()
+    after = sandbox.run("--output", str(out), graph="talk.py:graph", items="others.jsonl")
+    assert after.code == 0
+    assert sorted(line["id"] for line in results(out)) == ["a", "b", "c"]
+
+
 def test_results_on_standard_output_are_all_there_is_on_it(sandbox: Sandbox) -> None:
     write(sandbox, "talk.py", GRAPH)
     (sandbox.root / "topics.txt").write_text("bees\nducks\n")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from harness import Finished, Sandbox
 from test_any_graph import write
 
@@ -44,6 +46,36 @@ CONFIGURED = """
     keyed = StateGraph(State)
     keyed.add_node("need_key", need_key)
     keyed.add_edge(START, "need_key")
+"""
+
+HALFWAY = """
+    import operator
+    import os
+    from dataclasses import dataclass
+    from typing import Annotated, TypedDict
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.graph import START, StateGraph
+    from langgraph.runtime import Runtime
+
+    @dataclass
+    class Context:
+        tone: str = "plain"
+
+    class State(TypedDict, total=False):
+        said: Annotated[list, operator.add]
+
+    def say(_: State, config: RunnableConfig, runtime: Runtime[Context]):
+        return {"said": [f"{runtime.context.tone} {config['configurable'].get('model')}"]}
+
+    def say_when_ready(state: State, config: RunnableConfig, runtime: Runtime[Context]):
+        assert os.path.exists("ready")
+        return say(state, config, runtime)
+
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("say", say)
+    graph.add_node("again", say_when_ready)
+    graph.add_edge(START, "say")
+    graph.add_edge("say", "again")
 """
 
 ASKING = """
@@ -119,11 +151,74 @@ def test_configuration_context_environment_and_store_reach_the_nodes(sandbox: Sa
 
     done = sandbox.run(*common, "--output", "-", graph="configured.py:graph")
 
+    assert "Warning: config: thread_id is not taken" in done.stderr
     assert done.code == 0, done
     assert [state["seen"] for state in states(done).values()] == [
         {"model": "a", "limit": 7, "tone": "plain", "place": None, "stored": 1},
         {"model": "b", "limit": 7, "tone": "loud", "place": "here", "stored": 2},
     ]
+
+
+def test_what_langgraph_takes_for_configurable_is_part_of_the_item_and_never_another_checkpoint(
+    sandbox: Sandbox,
+) -> None:
+    write(sandbox, "halfway.py", HALFWAY)
+    sandbox.write_items({"id": "a", "context": {"tone": "loud"}, "config": {"checkpoint_id": "x"}})
+    began = ["--config", '{"model": "a", "thread_id": "another"}']
+    first = sandbox.run(*began, graph="halfway.py:graph")
+    assert first.code == 1
+    assert "thread_id, checkpoint_id are not taken" in first.stdout
+    (sandbox.project / "ready").touch()
+
+    refused = sandbox.run("--config", '{"model": "b"}', graph="halfway.py:graph")
+    assert refused.code == 1
+    assert "the context or configuration has changed" in sandbox.endings()["a"]["reason"]
+    resumed = sandbox.run(*began, "--output", "-", graph="halfway.py:graph")
+
+    assert states(resumed) == {"a": {"said": ["loud a", "loud a"]}}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ('{"configurable": 5}', "--config: configurable must be an object, got 5"),
+        ('{"recursion_limit": "x"}', "recursion_limit must be a whole number"),
+        ('{"recursion_limit": 0}', "recursion_limit must be at least 1"),
+        ('{"tags": "one"}', "tags must be a list"),
+        ('{"callbacks": []}', "callbacks cannot be given here"),
+        ('{"configurable": {"x": NaN}}', "NaN is not a number in JSON"),
+        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        ("[1]", "expected an object"),
+        ('{"a": ' * 300 + "1" + "}" * 300, "nested too deeply"),
+    ],
+)
+def test_a_configuration_that_langgraph_could_not_take_is_refused_before_the_start(
+    sandbox: Sandbox, given: str, why: str
+) -> None:
+    write(sandbox, "halfway.py", HALFWAY)
+    sandbox.write_items({"id": "a"})
+
+    done = sandbox.run("--config", given, graph="halfway.py:graph")
+
+    assert done.code == 2
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_item_does_not_resume_with_another_context_or_configuration(sandbox: Sandbox) -> None:
+    write(sandbox, "halfway.py", HALFWAY)
+    sandbox.write_items({"id": "a"})
+    began = ["--context", '{"tone": "loud"}', "--config", '{"configurable": {"model": "a"}}']
+    assert sandbox.run(*began, graph="halfway.py:graph").code == 1
+    (sandbox.project / "ready").touch()
+
+    for changed in (["--context", '{"tone": "low"}', *began[2:]], began[:2]):
+        refused = sandbox.run(*changed, graph="halfway.py:graph")
+        assert refused.code == 1
+        assert "the context or configuration has changed" in sandbox.endings()["a"]["reason"]
+    resumed = sandbox.run(*began, "--recursion-limit", "9", "--output", "-", graph="halfway.py:graph")
+
+    assert states(resumed) == {"a": {"said": ["loud a", "loud a"]}}
 
 
 def test_a_factory_gets_the_runtime_and_streamed_tokens_are_counted_and_shown_on_request(sandbox: Sandbox) -> None:
@@ -155,7 +250,7 @@ def test_a_key_variable_is_kept_from_workers_and_named_or_passed_on(sandbox: San
     assert "MY_KEY is set, but holds a key" in failed.stdout
     assert "--pass-env MY_KEY" in failed.stdout
     assert passed.code == 0, passed
-    head = "workers get MY_KEY: the pool and --budget do not see what they call with it"
+    head = "workers get MY_KEY: the pool and the budget do not see what they call with it"
     assert f"[COORDINATOR] Warning: {head}" in passed.lines
     unset = sandbox.run("--pass-env", "NOWHERE", graph="configured.py:keyed")
     assert (unset.code, "--pass-env NOWHERE: it is not set" in unset.stderr) == (2, True)
@@ -207,3 +302,120 @@ def test_a_graph_that_stops_before_a_node_waits_and_its_state_can_be_edited(sand
 
     assert done.code == 0, done
     assert {i: state["said"] for i, state in states(done).items()} == {"a": ["sent second"], "b": ["sent first"]}
+
+
+@pytest.mark.slow
+def test_two_graphs_ask_of_one_id_and_every_printed_line_leads_to_an_answer(sandbox: Sandbox) -> None:
+    write(sandbox, "asking.py", ASKING)
+    sandbox.write_items({"id": "a"})
+    parked = [sandbox.run(graph=f"asking.py:{graph}").stdout for graph in ("both", "stopping")]
+    assert "[a] asks you: a number? (and 1 more)" in parked[0]
+    assert "[a] stopped before send and waits for you" in parked[1]
+
+    listed = sandbox.command("review").lines
+    assert {line.partition("  ")[0] for line in listed} == {"asking-both/a", "asking-stopping/a"}
+    shown = sandbox.command("review", "a")  # as both runs have said
+    assert shown.code == 0, shown
+    lines = [line.partition("Answer with: ")[2] for line in shown.lines if "Answer with: " in line]
+    assert [sandbox.start_command("-c", line, program=Path("/bin/sh")).wait().code for line in lines] == [0, 0]
+
+    one_left = sandbox.command("review", "asking-both/a").stdout
+    assert "review asking-both/a --answer '\"yes\"' --question 2" in one_left
+    failed = sandbox.run(graph="asking.py:both")
+    assert failed.code == 1  # "yes" is no number
+    assert "[a] failed with the answer it was given. To give another: agentos review a" in failed.lines
+
+
+def test_an_edit_of_a_key_that_the_state_does_not_have_is_refused(sandbox: Sandbox) -> None:
+    write(sandbox, "asking.py", ASKING)
+    sandbox.write_items({"id": "a"})
+    sandbox.run(graph="asking.py:stopping")
+    sandbox.command("review", "a", "--edit", '{"drafft": "second"}')
+
+    done = sandbox.run(graph="asking.py:stopping")
+
+    assert done.code == 1
+    assert "the graph's state has no key 'drafft'" in done.stdout
+    sandbox.command("review", "a", "--edit", '{"draft": "second"}')
+    assert sandbox.run(graph="asking.py:stopping").code == 0
+
+
+ASKING_ON = """
+    from typing import TypedDict
+    from langgraph.graph import START, StateGraph
+    from langgraph.types import interrupt
+
+    class State(TypedDict, total=False):
+        told: list
+
+    def ask(_: State):
+        told = []
+        while (answer := interrupt("age?")) != 7:
+            if answer == "bad":
+                raise ValueError("not a number")
+            told.append(answer)
+        return {"told": told}
+
+    inner = StateGraph(State)
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    graph = StateGraph(State)
+    graph.add_node("inner", inner.compile())
+    graph.add_edge(START, "inner")
+"""
+
+
+def test_a_question_that_is_asked_again_in_the_same_words_is_another_one(sandbox: Sandbox) -> None:
+    write(sandbox, "asking_on.py", ASKING_ON)
+    sandbox.write_items({"id": "a"})
+    for answer in (1, "bad", 2):
+        sandbox.run(graph="asking_on.py:graph")
+        assert sandbox.command("review", "a", "--answer", json.dumps(answer)).code == 0
+    assert sandbox.run(graph="asking_on.py:graph").code == 3
+    sandbox.command("review", "a", "--answer", "7")
+
+    done = sandbox.run("--output", "-", graph="asking_on.py:graph")
+
+    assert states(done) == {"a": {"told": [1, 2]}}
+
+
+FORGETFUL = """
+    import os
+    from typing import TypedDict
+    from langgraph.graph import START, StateGraph
+    from langgraph.runtime import Runtime
+    from langgraph.store.memory import InMemoryStore
+
+    class State(TypedDict, total=False):
+        found: int
+
+    def put(_: State, runtime: Runtime):
+        runtime.store.put(("seen",), "one", {"yes": True})
+
+    def count(_: State, runtime: Runtime):
+        assert os.path.exists("ready")
+        return {"found": len(runtime.store.search(("seen",)))}
+
+    builder = StateGraph(State)
+    builder.add_node("put", put)
+    builder.add_node("count", count)
+    builder.add_edge(START, "put")
+    builder.add_edge("put", "count")
+    own = builder.compile(store=InMemoryStore())
+    ours = builder.compile()
+"""
+
+
+def test_an_item_that_resumes_without_what_its_nodes_kept_in_memory_says_so(sandbox: Sandbox) -> None:
+    write(sandbox, "forgetful.py", FORGETFUL)
+    sandbox.write_items({"id": "a"})
+    firsts = [sandbox.run(graph=f"forgetful.py:{name}") for name in ("own", "ours")]
+    assert [first.code for first in firsts] == [1, 1]
+    (sandbox.project / "ready").touch()
+
+    own, ours = (sandbox.run(graph=f"forgetful.py:{name}") for name in ("own", "ours"))
+
+    assert (own.code, ours.code) == (0, 0)
+    gone = "[a] What nodes had put into the graph's InMemoryStore is gone: it ended with their process."
+    assert any(line.startswith(gone) for line in own.lines)
+    assert "InMemoryStore" not in "".join(each.stdout for each in (*firsts, ours))

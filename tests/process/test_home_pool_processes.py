@@ -18,7 +18,7 @@ def test_two_runs_share_a_keys_cap_and_the_death_of_one_leaves_it_to_the_other(s
             sandbox.write_items(*items, name=f"{name}.jsonl")
         first = sandbox.start("--parallel", "3", graph="callers", items="first.jsonl")
         first.wait_for_line("Executing: ask")
-        eventually(lambda: server.requests, "a call of the first run", 30)
+        eventually(lambda: server.requests, "a call of the first run")
         second = sandbox.start("--parallel", "3", graph="callers", items="second.jsonl")
         second.wait_for_line("Executing: ask")
         eventually(lambda: any("second" in seen.prompt for seen in server.requests), "a call of the second run")

@@ -161,17 +161,14 @@ def test_items_that_change_the_same_file_do_not_run_at_the_same_time(done: tuple
 def test_the_end_says_which_branches_merge_cleanly_in_which_order(done: tuple[Designs, Finished]) -> None:
     _, finished = done
     lines = finished.stdout.splitlines()
-    start = next(n for n, line in enumerate(lines) if line.startswith("Branches, in an order to merge"))
+    start = next(n for n, line in enumerate(lines) if line.startswith("Branches, in the order to merge"))
     indented = itertools.takewhile(lambda line: line.startswith("  "), lines[start + 1 :])
     branches = dict(line.strip().split("  ", 2)[1:] for line in indented)
 
     assert "Overlap: tally/words.py is changed by IMPL-4, IMPL-5" in lines[:start]
     assert list(branches)[-2:] == ["agentos/4", "agentos/5"]
-    assert branches["agentos/4"].startswith("merges cleanly")
-    # It was begun on the branch of 4, which changes the same file.
-    assert branches["agentos/5"] == "merges cleanly, tests pass"
+    assert set(branches.values()) == {"merges cleanly, tests pass"}
     assert list(branches).index("agentos/1") < list(branches).index("agentos/6")
-    assert branches["agentos/6"] == "merges cleanly, tests pass"
 
 
 def test_a_dependent_item_builds_on_its_dependencys_branch(done: tuple[Designs, Finished]) -> None:
@@ -219,7 +216,8 @@ def test_without_bubblewrap_code_finds_no_key_either_and_the_report_says_where_i
 
 
 def test_without_a_sandbox_nothing_starts_unless_that_is_allowed(designs: Designs) -> None:
-    designs.add(1)
+    designs.use_shell_tests()
+    designs.add_greetings(1)
     none = {"AGENTOS_IMPLEMENTATION__SANDBOX": "none"}
 
     refused = designs.implement("1", env=none)
@@ -278,7 +276,7 @@ def test_the_same_command_again_has_nothing_left_but_what_needs_a_person(done: t
     assert {"id": "1", "reason": "implemented on agentos/1"} in document["skipped"]
     (stuck,) = [entry["reason"] for entry in document["skipped"] if entry["id"] == "3"]
     assert stuck.startswith("needs revision: ")
-    assert "see branch agentos/3; change the design, or name it with --fresh" in stuck
+    assert "see branch agentos/3; change the design and approve it, or name it with --fresh" in stuck
 
 
 def test_designs_that_only_add_to_a_file_do_not_wait_for_each_other(designs: Designs) -> None:
@@ -310,7 +308,8 @@ def test_a_dry_run_shows_overlaps_and_order_and_writes_nothing(designs: Designs)
 
 
 def test_an_unapproved_design_runs_when_allowed_and_the_report_says_so(designs: Designs) -> None:
-    designs.add(1)
+    designs.use_shell_tests()
+    designs.add_greetings(1)
     path = designs.project / "docs/lld/active/LLD-1.md"
     path.write_text(path.read_text().replace("Status:** Approved", "Status:** Draft"))
 
@@ -336,7 +335,8 @@ def test_a_dependent_item_can_wait_for_the_merge(designs: Designs) -> None:
 
 
 def test_branches_are_pushed_once(designs: Designs) -> None:
-    designs.add(1)
+    designs.use_shell_tests()
+    designs.add_greetings(1)
     remote = designs.root / "remote.git"
     designs.git("init", "--quiet", "--bare", str(remote))
     designs.git("remote", "add", "origin", str(remote))
@@ -394,22 +394,13 @@ def test_a_push_that_cannot_be_is_refused_before_anything_runs(designs: Designs)
     refused = designs.implement("1", "--push")
 
     assert refused.code == 2
-    assert "git remote add origin" in refused.stderr
+    assert "--push needs a remote named origin, and this repository has none" in refused.stderr
     assert designs.records() == []
 
 
 def test_a_project_with_a_command_of_its_own_is_judged_by_exit_code(designs: Designs) -> None:
-    (designs.project / "agentos.toml").write_text('[implementation]\ntest = "sh check.sh"\n')
-    (designs.project / "check.sh").write_text("for t in tests/*.sh; do sh $t || exit 1; done\n")
-    (designs.project / "tests/old.sh").write_text("true\n")
-    designs.git("add", ".")
-    designs.git("commit", "--quiet", "-m", "Shell tests")
-    designs.design(1, "A greeting", [("greet.sh", "Add"), ("tests/greet.sh", "Add")], ["It greets"])
-    designs.record(1, "N1_test_plan", {"verdict": "approve", "summary": "", "findings": [], "answers": []})
-    designs.record(
-        1, "N2_scaffold_tests", '<create path="tests/greet.sh">\ntest "$(sh greet.sh)" = hello\n</create>\n'
-    )
-    designs.record(1, "N4_implement", '<create path="greet.sh">\necho hello\n</create>\n')
+    designs.use_shell_tests()
+    designs.add_greetings(1)
 
     finished = designs.implement("1")
 
@@ -457,7 +448,7 @@ def test_a_kill_at_every_node_leaves_the_branch_as_if_nothing_had_happened(
     for node in NODES:
         run = kill_in(designs, run, node, victim, chance)
 
-    finished = run.wait(200)
+    finished = run.wait()
 
     assert finished.code == 0, finished.stdout
     assert designs.tree("2") == reference.tree("2")

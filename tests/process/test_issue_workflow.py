@@ -14,8 +14,8 @@ from harness import Finished, eventually, no_process_left, of_type, processes_wi
 
 from agentos.documents.approval import Intact, verify_approval
 from agentos.documents.issue import parse_issue
+from agentos.testing.provider_server import LimitRule
 from fakes.github_server import GitHubServer, Scripted
-from fakes.provider_server import LimitRule
 
 REPOSITORY = "shop/catalogue"
 EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
@@ -64,13 +64,49 @@ def test_briefs_become_issues_that_the_design_workflow_takes_up(backlog: Backlog
     assert backlog.databases() == []
     assert (backlog.project / "ideas/active/exports.md").exists()
 
-    pending = json.loads(backlog.lld("--all", "--dry-run", "--json").stdout)
+    pending = json.loads(backlog.lld("--all", "--dry-run", "--json", *OFFLINE).stdout)
     assert [item["id"] for item in pending["items"]] == ["exports", "reports"]
     assert pending["skipped"] == [{"id": "short", "reason": "the issue itself needs revision"}]
     again = json.loads(backlog.issue("--all", "--dry-run", "--json", *OFFLINE).stdout)
     assert again["items"] == []
     (short,) = [entry["reason"] for entry in again["skipped"] if entry["id"] == "short"]
     assert short.startswith("needs revision: ")
+
+
+def test_another_model_designs_nothing_from_an_issue_that_was_only_rehearsed(
+    backlog: Backlog, author: Author
+) -> None:
+    assert author is not None
+    backlog.add_brief("dark-mode")
+    assert backlog.issue("--all", *OFFLINE).code == 0
+    for command in (("lld", "dark-mode"), ("pipeline", "dark-mode")):
+        refused = backlog.command(*command)
+        assert refused.code == 3
+        assert "the issue itself is a rehearsal by the offline model" in refused.stdout
+        assert "decide with: agentos review ISSUE-dark-mode" in refused.stdout
+    approved = backlog.command("review", "ISSUE-dark-mode", "--approve")
+    next_line = (
+        "[ISSUE-dark-mode] Next, from issues to designs: agentos lld --all --drafter offline --reviewer offline"
+    )
+    assert (approved.code, approved.lines[-1]) == (0, next_line)
+    assert "  1. LLD-dark-mode  (no approved LLD)" in backlog.command("lld", "dark-mode", "--dry-run").lines
+
+
+def test_a_design_that_a_person_approved_counts_although_its_issue_was_only_rehearsed(
+    backlog: Backlog, author: Author
+) -> None:
+    assert author is not None
+    backlog.add_brief("dark-mode")
+    assert backlog.issue("--all", *OFFLINE).code == 0
+    assert backlog.lld("--all", *OFFLINE).code == 0
+    assert backlog.command("review", "LLD-dark-mode", "--approve").code == 0
+
+    done = backlog.lld("--all")
+    preview = backlog.command("pipeline", "--all", "--dry-run")
+
+    assert (done.code, done.lines[0].partition(" (")[2]) == (0, "already approved: docs/lld/active/LLD-dark-mode.md)")
+    assert preview.lines[1].startswith("  1. PIPE-dark-mode")
+    assert "the issue itself is a rehearsal" in backlog.lld("dark-mode", "--fresh").stdout
 
 
 def test_without_file_nothing_reaches_github_and_no_worker_has_the_token(

@@ -40,10 +40,10 @@ def test_what_an_item_says_and_writes_can_end_that_item_alone(sandbox: Sandbox) 
         "null": "null character",
         "device": "/dev/null: it is not a regular file",
         "second": "is the document of item first and stays so; second needs a path of its own",
-        "noise": "its worker sent something that is no message",
-        "orders": "its worker sent something that is no message",
+        "noise": "its worker sent something that is not a message",
+        "orders": "its worker sent something that is not a message",
         "forged-end": "null",
-        "no-call": "AgentOS stumbled over this item: ValueError: a call that nobody can make",
+        "no-call": "AgentOS failed on this item: ValueError: a call that nobody can make",
     }
     good = dict.fromkeys(("first", "nobodys-lease", "fine"), "completed")
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from harness import Finished, Sandbox, no_process_left, of_type
+from harness import STOP_DEADLINE_SECONDS, Finished, Sandbox, no_process_left, of_type
 
 _FAILS = {"id": "bad", "input": {"tasks": {"n1": 'print {"type": "run_ended"}', "n2": "raise Invalid spec format"}}}
 
@@ -131,7 +131,7 @@ def test_a_reader_of_the_stream_that_leaves_stops_the_run(sandbox: Sandbox) -> N
     assert started.process.stdout is not None
     assert json.loads(started.process.stdout.readline())["type"] == "run_started"
     started.process.stdout.close()
-    assert started.process.wait(45) == 130
+    assert started.process.wait(STOP_DEADLINE_SECONDS) == 130
     no_process_left(sandbox.home)
     assert "Traceback" not in started.stderr()
     assert "Resume with: agentos run " in started.stderr()

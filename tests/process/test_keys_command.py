@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
@@ -11,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import AGENTOS, Finished, Sandbox, eventually
+from harness import AGENTOS, DEADLINE_SECONDS, Finished, Sandbox, eventually
 from providers import PoolKey, provider
 
-from fakes.provider_server import Step
+from agentos.testing.provider_server import Step
 
 ALPHA = PoolKey(name="alpha")
 
@@ -72,7 +73,7 @@ def test_a_key_typed_on_a_terminal_is_not_echoed(sandbox: Sandbox) -> None:
         shown.extend(data)
     os.close(ours)
 
-    assert process.wait(30) == 0, shown
+    assert process.wait(DEADLINE_SECONDS) == 0, shown
     assert b"Added alpha" in shown
     assert ALPHA.secret[:8].encode() not in shown
     assert ALPHA.secret in (sandbox.home / "credentials.toml").read_text()
@@ -132,6 +133,22 @@ def test_bad_input_is_one_line_and_exit_2(
     assert (sandbox.home / "credentials.toml").read_text() == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("rm", "nobody"),
+        ("reset", "nobody"),
+        ("check", "nobody"),
+        ("add", "alpha", "--provider", "acme"),
+        ("add", "al pha", "--provider", "google", "--env", "NOT_SET"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_refused_leaves_nothing_on_disk(sandbox: Sandbox, arguments: tuple[str, ...]) -> None:
+    assert sandbox.command("keys", *arguments).code == 2
+    assert not sandbox.home.exists()
+
+
 def test_remove_leaves_the_other_keys_and_no_keys_are_no_error(sandbox: Sandbox) -> None:
     for name in ("alpha", "beta"):
         assert _piped(sandbox, f"secret-of-{name}\n", "add", name, "--provider", "openai").code == 0
@@ -181,6 +198,16 @@ def test_check_tells_valid_limited_and_rejected_keys_apart_and_remembers(sandbox
 
 
 @pytest.mark.slow
+def test_a_check_shows_no_form_of_a_key_that_the_provider_quotes(sandbox: Sandbox) -> None:
+    encoded = base64.b64encode(ALPHA.secret.encode()).decode()
+    with provider(sandbox, ALPHA) as server:
+        words = f"no user for {ALPHA.secret}, sent as {encoded}"
+        server.script("alpha", Step(kind="status", status=500, body={"error": {"message": words}}))
+        checked = sandbox.command("keys", "check")
+    assert "no user for ****" in checked.stdout
+    assert not any(part in checked.stdout for part in (ALPHA.secret[:8], encoded[:12], encoded[8:20]))
+
+
 def test_reset_and_a_good_check_lift_what_was_remembered(sandbox: Sandbox) -> None:
     twins = [PoolKey(name="one", group="g"), PoolKey(name="two", group="g")]
     with provider(sandbox, *twins) as server:

@@ -11,7 +11,9 @@ from harness import AGENTOS, Sandbox, eventually, no_process_left
 from terminal import Screen, Terminal
 
 _LIVE = ("--output-mode", "live")
-_CHANGING = re.compile(r"\d+(\.\d+)?s\b|\d{8}-\d{6}-\d{6}|\S+\.(log|jsonl)|[\d-]+ s left|(under|about) |, no past .*")
+_CHANGING = re.compile(
+    r"\d+(\.\d+)?s\b|\d{8}-\d{6}-\d{6}|\S+\.(log|jsonl)|[\d-]+ s left|(under|about) |cost: unknown: .*"
+)
 """From run to run: times, and what past runs tell."""
 
 

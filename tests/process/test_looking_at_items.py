@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from backlog import OFFLINE, Backlog
+from harness import Sandbox
 from terminal import Terminal
 
 
@@ -55,6 +56,7 @@ def test_diff_shows_what_was_edited_since_the_last_draft(designed: Backlog) -> N
     assert (unknown.code, unknown.stderr) == (2, "agentos: error: LLD-2 has no document and no draft yet.\n")
     assert "has no entry 99 in its history" in designed.command("diff", "LLD-1", "--from", "99").stderr
     assert "Did you mean LLD-1" in designed.command("show", "LLD-11").stderr
+    assert "Did you mean" not in designed.command("show", "login").stderr
 
 
 def test_diff_shows_the_code_of_a_branch(designed: Backlog) -> None:
@@ -73,6 +75,17 @@ def test_diff_shows_the_code_of_a_branch(designed: Backlog) -> None:
     assert "+CODE = 1" in designed.command("diff", "1").lines
     assert "+CODE = 1" in designed.command("diff", "IMPL-1").lines
     assert "+CODE = 1" not in designed.command("diff", "LLD-1").lines
+
+
+def test_show_does_not_call_a_rehearsal_implemented(designed: Backlog) -> None:
+    record = _record(designed).with_name("2.json")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(
+        '{"document_hash": "x", "branch": "agentos/2", "commit": "x", "base": "HEAD", "is_rehearsal": true}'
+    )
+    shown = designed.command("show", "IMPL-2")
+    assert shown.code == 0, shown.stderr
+    assert "  status:   rehearsed on agentos/2, a branch that is gone" in shown.lines
 
 
 def _record(backlog: Backlog) -> Path:
@@ -94,7 +107,7 @@ def test_open_starts_the_editor_at_a_terminal_and_prints_the_path_elsewhere(desi
         ("VISUAL", "no-such-editor -w", "VISUAL is 'no-such-editor -w', and there is no program 'no-such-editor' on"),
         ("EDITOR", "vi 'x", 'EDITOR is "vi \'x": No closing quotation'),
         ("EDITOR", "", "To open it, set EDITOR to your editor"),
-        ("EDITOR", "false", f"false ended with 1; the document is {path}"),
+        ("EDITOR", "false", f"false ended with status 1; the document is {path}"),
     ):
         with Terminal(designed, "open", "1", columns=500, env={"VISUAL": "", "EDITOR": "", name: value}) as terminal:
             terminal.wait()
@@ -102,6 +115,23 @@ def test_open_starts_the_editor_at_a_terminal_and_prints_the_path_elsewhere(desi
     with Terminal(designed, "open", "LLD-1", columns=500, env={"VISUAL": str(editor)}) as terminal:
         assert terminal.wait() == 0
         assert f"edits {path}" in terminal.text()
+
+
+def test_items_of_ones_own_graph_are_looked_at_by_the_same_commands(sandbox: Sandbox) -> None:
+    sandbox.write_items({"id": "good"}, {"id": "bad", "input": {"tasks": {"n1": "fail"}}})
+    assert sandbox.run().code == 1
+
+    good, bad = sandbox.command("show", "good"), sandbox.command("show", "bad")
+    assert '"n1"' in good.stdout
+    assert "  result:   below" in good.lines
+    assert (bad.code, "failed" in bad.stdout) == (0, True)
+    assert "result" not in bad.stdout
+    assert "null" not in bad.stdout
+    for words in (("review", "bad"), ("review", "bad", "--approve"), ("diff", "bad"), ("open", "bad")):
+        refused = sandbox.command(*words)
+        assert (refused.code, "bad is an item of the graph graphs-steps-graph" in refused.stderr) == (2, True)
+    asks = "asks nothing now: such an item waits where its graph calls interrupt(). See: agentos show bad"
+    assert asks in sandbox.command("review", "bad").stderr
 
 
 @pytest.mark.needs_bash
@@ -123,6 +153,8 @@ def test_completion_knows_issues_items_runs_and_keys(designed: Backlog) -> None:
     assert completed("agentos", "lld", "") == ["1", "2"]
     assert completed("agentos", "show", "LLD") == ["LLD-1", "LLD-2"]
     assert completed("agentos", "runs", "show", run[:8]) == [each.name for each in reversed(designed.run_dirs())]
+    assert completed("agentos", "ctl", "pau") == ["pause"]
+    assert run in completed("agentos", "ctl", run[:8])
     assert completed("agentos", "keys", "rm", "a") == ["alpha"]
     assert completed("agentos", "config", "models.d") == ["models.drafter"]
     assert "alpha" not in completed("agentos", "keys", "add", "a")

@@ -41,9 +41,28 @@ def test_the_first_branch_that_breaks_a_test_is_named_with_its_partner(
 
         found = try_together(context, base, ["agentos/a", "agentos/b", "agentos/c"])
 
-        assert found["agentos/b"].words() == "tests pass"
+        assert found["agentos/a"].words() == found["agentos/b"].words() == "tests pass"
         assert found["agentos/c"].words() == "BREAKS tests/test_a.py::test_case together with agentos/a"
         assert designs.git("for-each-ref") == before
+    finally:
+        designs.close()
+
+
+def test_what_fails_without_any_branch_is_held_against_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    designs = Designs(tmp_path)
+    monkeypatch.setenv("AGENTOS_HOME", designs.environment["AGENTOS_HOME"])
+    try:
+        (designs.project / "tests/test_old.py").write_text("def test_old():\n    raise AssertionError\n")
+        designs.git("add", ".")
+        designs.git("commit", "--quiet", "-m", "A test that fails")
+        branch(designs, "agentos/a", {"tally/other.py": "x = 1\n"})
+        branch(designs, "agentos/b", {"tests/test_b.py": "def test_b():\n    raise AssertionError\n"})
+        context = Context(project_dir=designs.project, settings=load_settings(designs.project))
+
+        found = try_together(context, designs.git("rev-parse", "main"), ["agentos/a", "agentos/b"])
+
+        assert found["agentos/a"].words() == "no further test fails"
+        assert found["agentos/b"].words().startswith("BREAKS tests/test_b.py::test_b")
     finally:
         designs.close()
 
@@ -59,6 +78,7 @@ def test_an_item_starts_from_the_branch_that_changes_the_same_file(
         finished = designs.implement("4", "5", "--parallel", "2")
         assert finished.code == 0, finished.stdout
         assert designs.git("merge-base", "agentos/4", "agentos/5") == designs.git("rev-parse", "agentos/4")
+        assert "agentos/4  merges cleanly, tests pass" in finished.stdout
         assert "agentos/5  merges cleanly, tests pass" in finished.stdout
         settings = load_settings(designs.project)
         assert stacks_on("5", designs.project, settings) == ("4",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness import Sandbox
 from providers import PoolKey, provider
 
-from fakes.provider_server import Step
+from agentos.testing.provider_server import Step
 
 FLOW = """
 from typing import TypedDict

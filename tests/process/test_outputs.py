@@ -52,6 +52,18 @@ def test_a_failed_or_killed_item_leaves_nothing_and_has_everything_once_resumed(
     assert sandbox.notes().count("a write_first start") == 1
 
 
+def test_an_item_whose_document_is_gone_is_done_again(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a"), item("b"), item("c", write_last="fail_once f", write_first="fail_once g"))
+    assert sandbox.run(graph="documents").code == 1
+    (sandbox.project / "docs/a-first.md").unlink()
+    preview = sandbox.run("--dry-run", graph="documents")
+    again = sandbox.run(graph="documents")
+
+    assert ("1. a" in preview.stdout, "[a] completed in run" in again.stdout) == (True, False)
+    assert "[b] completed in run" in again.stdout
+    assert (sandbox.project / "docs/a-first.md").read_text() == "# First\n"
+
+
 def test_an_item_whose_graph_ends_as_failed_leaves_no_document(sandbox: Sandbox) -> None:
     sandbox.write_items(
         {"id": "a", "input": {"outcome": "failed"}}, {"id": "b", "input": {"outcome": "needs_revision"}}
@@ -72,6 +84,17 @@ def test_a_stopped_item_leaves_no_document(sandbox: Sandbox) -> None:
 
     assert run.wait().code == 130
     assert documents(sandbox) == []
+
+
+def test_a_document_whose_folder_cannot_be_made_fails_its_item_with_the_path_and_the_reason(sandbox: Sandbox) -> None:
+    sandbox.write_items(item("a"))
+    (sandbox.project / "docs").touch()
+
+    assert sandbox.run(graph="documents").code == 1
+
+    reason = sandbox.endings()["a"]["reason"]
+    docs = sandbox.project / "docs"
+    assert reason == f"cannot write {docs}/a-first.md: {docs}: File exists"
 
 
 def test_a_document_that_cannot_be_written_fails_its_item_alone_and_leaves_no_rest(sandbox: Sandbox) -> None:

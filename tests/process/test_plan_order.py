@@ -14,6 +14,7 @@ def started(sandbox: Sandbox) -> list[str]:
     return [record["item"] for record in of_type(sandbox.records(), "item_started")]
 
 
+@pytest.mark.every_backend
 def test_priority_goes_first_then_dependencies_then_input_order(sandbox: Sandbox) -> None:
     sandbox.write_items(
         {"id": "plain1"},
@@ -51,6 +52,7 @@ def test_a_dependent_starts_only_after_its_dependencies_have_ended_well(sandbox:
         assert notes.index(f"{before} n3 end") < notes.index(f"{after} n1 start")
 
 
+@pytest.mark.every_backend
 def test_what_depends_on_a_failure_is_skipped_with_that_reason_and_nothing_else_is(sandbox: Sandbox) -> None:
     sandbox.write_items(
         {"id": "bad", "input": {"tasks": {"n1": "raise no good"}}},

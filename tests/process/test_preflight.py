@@ -8,7 +8,7 @@ import os
 from backlog import OFFLINE, Author, Backlog, serving
 from harness import Finished, of_type
 
-from fakes.provider_server import Step
+from agentos.testing.provider_server import Step
 
 MODEL = "google:gemini-2.5-flash"
 LIVE = ("--drafter", MODEL, "--reviewer", MODEL)
@@ -61,6 +61,16 @@ def test_a_variable_that_is_not_set_stops_only_runs_that_need_it(backlog: Backlo
     assert offline.code == 0, offline.stderr
     assert "[COORDINATOR] Models: offline. Keys: none needed. Expected cost: none." in offline.lines
     assert "UNSET_KEY" not in offline.stdout + offline.stderr
+
+
+def test_nothing_is_estimated_for_a_model_that_no_key_serves(backlog: Backlog) -> None:
+    backlog.add_issues(1, 2)
+    assert backlog.lld("1", *OFFLINE).code == 0
+    done = backlog.lld("2", "--dry-run", *LIVE)
+    as_json = backlog.lld("2", "--dry-run", "--json", *LIVE)
+    assert done.code == as_json.code == 4
+    assert "stimate" not in done.stdout
+    assert json.loads(as_json.stdout)["estimated_seconds"] is None
 
 
 def test_a_misspelled_provider_and_a_missing_sdk_are_found_before_the_start(backlog: Backlog) -> None:
@@ -124,11 +134,11 @@ def test_the_expected_cost_comes_from_past_runs_with_the_same_models(backlog: Ba
     after = backlog.lld("3", "--dry-run", *LIVE)
     found = json.loads(backlog.lld("3", "--dry-run", "--json", *LIVE).stdout)["preflight"]
 
-    assert "Warning: google:gemini-2.5-flsh is in no list of prices. Did you mean google:gemini-2.5-flash?" in (
+    assert "Warning: google:gemini-2.5-flsh is not in the list of prices. Did you mean google:gemini-2.5-flash?" in (
         mistyped.stdout
     )
-    assert "in no list of prices" not in first.stdout
-    unknown = f"Models: {MODEL}. Keys: k1, k2. Expected cost: unknown, no past run tells."
+    assert "not in the list of prices" not in first.stdout
+    unknown = f"Models: {MODEL}. Keys: k1, k2. Expected cost: unknown: there is no past run to go by."
     assert unknown in before.lines
     assert (first.code, f"[COORDINATOR] {unknown}" in first.lines) == (0, True), first.stdout + first.stderr
     assert f"Models: {MODEL}. Keys: k1, k2. Expected cost: less than $0.01, from 1 past item." in after.lines
@@ -187,4 +197,12 @@ def test_keys_that_were_all_rejected_serve_nobody(backlog: Backlog) -> None:
         done = backlog.lld("1", *more, *LIVE)
         assert done.code == 4
         assert "Every google key was rejected by its provider: k1." in done.stderr
+    with serving(Author()) as server:
+        backlog.use_keys(1, server)
+        server.script("k1", Step(kind="fail", fail="no_credit"))
+        assert backlog.command("keys", "check", "--model", MODEL).code == 4
+    for more in (["--dry-run"], []):
+        done = backlog.lld("1", *more, *LIVE)
+        assert done.code == 4
+        assert f"No key can serve {MODEL}: k1 has no quota for it." in done.stderr
     assert backlog.run_dirs() == []

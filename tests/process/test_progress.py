@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from harness import Finished, Sandbox, eventually
 from providers import PoolKey, provider
 from terminal import Terminal
@@ -107,6 +108,7 @@ def test_no_color_is_honoured_on_a_terminal(sandbox: Sandbox) -> None:
     assert b"\x1b[31mFAILED: red?\x1b[0m" in coloured.drawn()
 
 
+@pytest.mark.slow  # test_live_output.py compares all that such a terminal gets with what a pipe gets.
 def test_a_dumb_terminal_gets_lines_only(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a1"})
     with Terminal(sandbox, *sandbox.arguments(), env={"TERM": "dumb"}) as terminal:
@@ -148,7 +150,7 @@ def test_the_summary_of_one_good_item_is_short(sandbox: Sandbox) -> None:
     assert counts == "[COORDINATOR] 1 completed"
     assert re.fullmatch(r"\[COORDINATOR\] \d+\.\ds in all", times)
     assert logs.startswith("[COORDINATOR] Logs: ")
-    assert results == "[COORDINATOR] What the graph came to: agentos runs result"
+    assert results == "[COORDINATOR] Results of the graph: agentos runs result"
 
 
 def test_a_speed_up_is_told_where_there_is_one(sandbox: Sandbox) -> None:

@@ -54,6 +54,22 @@ def test_run_names_the_unfinished_items_and_all_that_was_chosen_but_not_fresh(sa
     assert sandbox.notes().count("fails n1 start") == 1
 
 
+def test_items_from_a_pipe_are_kept_for_the_line_that_resumes_them(sandbox: Sandbox) -> None:
+    piped = sandbox.write_items({"id": "a"}, {"id": "b", "input": {"tasks": FAILS_FIRST}}, name="piped")
+    text = piped.read_text()
+    with piped.open("rb") as stdin:
+        failed = sandbox.start_command("run", "--graph", "graphs/steps.py:graph", "--items", "-", stdin=stdin).wait()
+    assert failed.code == 1, failed.stderr
+    piped.unlink()
+
+    (kept,) = sandbox.home.glob("logs/parallel/*/items")
+    assert (kept.read_text(), kept.stat().st_mode & 0o777) == (text, 0o600)
+    resumed = sandbox.paste(failed)
+    assert resumed.code == 0, resumed.stderr
+    assert sandbox.outcomes() == {"a": "completed", "b": "completed"}
+    assert sandbox.notes().count("b n1 start") == sandbox.notes().count("a n1 start") == 1
+
+
 def test_an_item_whose_input_changed_is_started_over_by_its_own_line_and_no_other_is(sandbox: Sandbox) -> None:
     fails = [{"tasks": {"n2": "fail_once a2"}}, {"tasks": {"n2": "fail_once b2", "n3": "fail_once b3"}}]
     sandbox.write_items({"id": "a", "input": fails[0]}, {"id": "b", "input": fails[1]}, {"id": "c"})
@@ -107,12 +123,13 @@ def test_odd_ids_and_values_are_pasted_as_they_were_meant(sandbox: Sandbox) -> N
     assert sandbox.outcomes()["-a"] == "completed"
 
 
-def test_items_that_came_through_standard_input_get_no_line_that_would_wait_for_them(sandbox: Sandbox) -> None:
+def test_items_that_came_through_standard_input_are_resumed_from_what_the_run_kept(sandbox: Sandbox) -> None:
     path = sandbox.write_items({"id": "a", "input": {"tasks": {"n2": "fail_once first"}}})
     with path.open("rb") as items:
         failed = sandbox.start_command("run", "--graph", "graphs/steps.py:graph", "--items", "-", stdin=items).wait()
     assert failed.code == 1
-    assert "Resume with" not in failed.stdout
+    assert sandbox.paste(failed).code == 0
+    assert sandbox.outcomes()["a"] == "completed"
 
 
 # Documents.
@@ -128,6 +145,7 @@ def test_lld_workflow(backlog: Backlog) -> None:
     assert backlog.outcomes() == {"1": "rehearsed", "2": "rehearsed"}
 
 
+@pytest.mark.slow  # `ws run --project` below is pasted; tests/unit/cli/test_resume.py has the flag for every command.
 def test_a_command_for_another_project_stays_with_it(backlog: Backlog) -> None:
     backlog.add_issues(1)
     words = ["lld", "--all", "--drafter", "offline", "--reviewer", "offline", "--project", "project"]
@@ -145,7 +163,7 @@ def test_issue_workflow(backlog: Backlog) -> None:
     assert backlog.outcomes() == {"export": "rehearsed"}
 
 
-@pytest.mark.parametrize("kind", ["lld", "issue"])
+@pytest.mark.parametrize("kind", ["lld", pytest.param("issue", marks=pytest.mark.slow)])
 def test_the_tool_for_requirements(backlog: Backlog, kind: str) -> None:
     backlog.add_issues(1)
     backlog.add_brief("export")
@@ -161,18 +179,25 @@ def test_the_tool_for_requirements(backlog: Backlog, kind: str) -> None:
     assert of_type(backlog.records(), "item_started", item)[-1]["resumed_after"] is not None
 
 
-@pytest.mark.parametrize("program", ["agentos implement", f"{sys.executable} {TOOLS_DIR}/run_implement_from_lld.py"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "agentos implement",
+        pytest.param(f"{sys.executable} {TOOLS_DIR}/run_implement_from_lld.py", marks=pytest.mark.slow),
+    ],
+)
 def test_implement_and_its_tool(designs: Designs, program: str) -> None:
-    designs.add(1)
+    designs.use_shell_tests()
+    designs.add_greetings(1)
     command, *words = program.split()
     path = Path(command) if "/" in command else AGENTOS
     models = ["--drafter", "recorded", "--reviewer", "recorded", "--commits", "stacked"]
     no_answers = {"AGENTOS_RECORDED_DIR": str(designs.root / "empty")}
     (designs.root / "empty").mkdir()
-    failed = designs.start_command(*words, "1", *models, program=path, env=no_answers).wait(120.0)
+    failed = designs.start_command(*words, "1", *models, program=path, env=no_answers).wait()
     assert failed.code == 1, failed.stdout + failed.stderr
     assert resume_line(failed) == f"{program} 1 --drafter recorded --reviewer recorded --commits stacked"
-    assert designs.paste(failed, seconds=200.0).code == 0
+    assert designs.paste(failed).code == 0
     assert designs.outcomes() == {"1": "implemented"}
 
 

@@ -12,7 +12,7 @@ from backlog import OFFLINE, Author, Backlog, serving, subject
 from harness import Finished, eventually
 
 from agentos.documents.approval import Intact, verify_approval
-from fakes.provider_formats import Seen
+from agentos.testing.provider_formats import Seen
 
 WISH = "split the store"
 
@@ -26,6 +26,8 @@ class Story:
     listed: Finished
     shown: Finished
     answered: Finished
+    listed_answered: Finished
+    shown_answered: Finished
     second: Finished
     third: Finished
 
@@ -43,11 +45,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         shown = backlog.command("review", "LLD-1")
         answered = backlog.command("review", "LLD-1", "--revise", WISH)
         backlog.command("review", "lld-2", "--approve")
+        listed_answered, shown_answered = backlog.command("review"), backlog.command("review", "2")
         second = backlog.lld(*command)
-        for item in ("LLD-1", "LLD-2"):
+        for item in ("#1", "docs/issues/002-feature.md"):
             backlog.command("review", item, "--approve")
         third = backlog.lld(*command)
-        yield Story(backlog, parked, listed, shown, answered, second, third)
+        yield Story(backlog, parked, listed, shown, answered, listed_answered, shown_answered, second, third)
     finally:
         backlog.close()
 
@@ -68,6 +71,16 @@ def test_review_lists_and_shows_what_waits(story: Story) -> None:
     assert story.shown.lines[-1].startswith("[LLD-1] Answer with: agentos review LLD-1")
     resume = next(line for line in story.parked.lines if "Then resume with: " in line).partition("with: ")[2]
     assert story.answered.lines == [f"[LLD-1] to be revised: {WISH}; to continue, run: {resume}"]
+
+
+def test_what_is_answered_is_listed_and_shown_with_the_line_that_continues_it(story: Story) -> None:
+    resume = next(line for line in story.parked.lines if "Then resume with: " in line).partition("with: ")[2]
+    assert story.listed_answered.lines == [
+        f"LLD-1  draft gate, round 1: to be revised: {WISH}",
+        "LLD-2  draft gate, round 1: approved",
+        f"To continue what is answered, run: {resume}",
+    ]
+    assert f"[LLD-2] To continue, run: {resume}" in story.shown_answered.lines
 
 
 def test_a_wish_leads_to_a_new_draft_with_the_wish_in_the_prompt(story: Story) -> None:
@@ -100,6 +113,8 @@ def test_the_wish_of_a_person_is_in_the_revised_design(story: Story) -> None:
 def test_nothing_waits_says_so_and_wrong_answers_are_refused(story: Story) -> None:
     for arguments, words in (
         (("LLD-2", "--approve"), "LLD-2 is approved already, by offline, then a person at 20"),
+        (("docs/lld/active/LLD-2.md",), "LLD-2 is approved already"),
+        (("docs/lld/active/LLD-99.md",), "There is no file docs/lld/active/LLD-99.md here."),
         (("LLD-99",), "LLD-99 does not wait"),
         (("LLD-1", "--revise", "  "), "--revise needs to say what to change"),
         (("--approve",), "An answer is for one item"),
@@ -137,4 +152,20 @@ def test_an_item_that_a_run_works_on_takes_no_answer_but_its_neighbour_does(back
         assert "does not wait" in backlog.command("review", "LLD-2", "--approve").stderr
         started.kill()
         started.wait()
-    assert backlog.command("review").lines == ["LLD-1  draft gate, round 1: approved"]
+    first, further = backlog.command("review").lines
+    assert first == "LLD-1  draft gate, round 1: approved"
+    assert further.startswith("To continue what is answered, run: lld-workflow --all --parallel 2")
+
+
+def test_a_redesign_that_was_answered_continues_with_all_of_them_though_the_old_design_is_in_place(
+    backlog: Backlog,
+) -> None:
+    backlog.add_issues(1)
+    assert backlog.lld("--all", *OFFLINE).code == 0
+    parked = backlog.lld("1", "--fresh", "--review", "draft", *OFFLINE)
+    assert parked.code == 3, parked.stdout
+    assert backlog.command("review", "LLD-1", "--approve").code == 0
+    done = backlog.lld("--all", "--review", "draft", *OFFLINE)
+    assert done.code == 0, done.stderr
+    assert "[LLD-1] resuming after N2_validate" in done.lines
+    assert backlog.command("review").lines == ["Nothing waits for a review."]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from harness import Sandbox, children_of, eventually
 from providers import PoolKey, write_keys
+from test_any_graph import write
 
 from agentos.providers.provider import base_url_variable
-from fakes.provider_server import ProviderServer, Step
+from agentos.testing.provider_server import ProviderServer, Step
 
 NAMES = ("anthropic", "openai", "google")
 KEYS = [PoolKey(name=f"{name}-{number}", provider=name) for name in NAMES for number in (1, 2)]
@@ -44,6 +46,69 @@ def test_a_graph_with_sdks_of_its_own_runs_unchanged(sandbox: Sandbox, graph: st
     assert "does not see" not in done.stdout + done.stderr
 
 
+EARLY = """
+    import json, os, urllib.request
+    from typing import TypedDict
+    from langgraph.graph import START, StateGraph
+
+    def ask(words):
+        body = json.dumps({"model": "gpt-5-mini", "messages": [{"role": "user", "content": words}]}).encode()
+        headers = {"authorization": "Bearer " + TOKEN, "content-type": "application/json"}
+        call = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
+        with urllib.request.urlopen(call) as reply:
+            return json.load(reply)["choices"][0]["message"]["content"]
+
+    class State(TypedDict, total=False):
+        said: list
+
+    TOKEN = os.environ["OPENAI_API_KEY"]
+    KNOWN = ask("known before there are items")
+    graph = StateGraph(State)
+    graph.add_node("say", lambda _: {"said": [KNOWN, ask("and now")]})
+    graph.add_edge(START, "say")
+"""
+
+
+def test_a_graph_may_call_models_while_it_is_loaded(sandbox: Sandbox) -> None:
+    write(sandbox, "early.py", EARLY)
+    sandbox.write_items({"id": "a"}, {"id": "b"})
+    write_keys(sandbox, *KEYS)
+    with ProviderServer(keys=[key.to_server_key() for key in KEYS], accepts_unknown_keys=False) as server:
+        done = sandbox.run("--budget", "50", "--output", "-", graph="early.py:graph", env=_environment(server))
+        asked = [seen.prompt for seen in server.requests]
+    assert done.code == 0, done
+    said = {line["id"]: line["state"]["said"] for line in map(json.loads, done.lines)}
+    assert said["a"] == said["b"] == ["known before there are items", "and now"]
+    assert asked.count("known before there are items") == 1
+    assert "loading the graph called models: " in done.stderr
+
+
+@pytest.mark.parametrize("graph", ["callers", "graphs/clients.py:graph"])
+def test_a_server_on_this_machine_is_not_called_by_way_of_the_users_proxy(sandbox: Sandbox, graph: str) -> None:
+    """By which nothing comes back: it knows the world outside."""
+    sandbox.write_items({"id": "a", "input": {"say": "word"} if "clients" in graph else {}})
+    write_keys(sandbox, *KEYS)
+    with ProviderServer(keys=[key.to_server_key() for key in KEYS]) as server:
+        nowhere = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
+        done = sandbox.run(graph=graph, env={**_environment(server), **nowhere})
+    assert done.code == 0, done.stdout + done.stderr
+
+
+OVERRIDDEN = EARLY.replace('TOKEN = os.environ["OPENAI_API_KEY"]', 'TOKEN = "sk-from-the-env-file-of-the-project"')
+
+
+def test_a_graph_that_puts_a_key_of_its_own_over_its_token_calls_through_the_pool(sandbox: Sandbox) -> None:
+    write(sandbox, "overridden.py", OVERRIDDEN)
+    sandbox.write_items({"id": "a"})
+    write_keys(sandbox, *KEYS)
+    with ProviderServer(keys=[key.to_server_key() for key in KEYS], accepts_unknown_keys=False) as server:
+        done = sandbox.run("--output", "-", graph="overridden.py:graph", env=_environment(server))
+        used = {seen.key_name for seen in server.requests}
+    assert done.code == 0, done
+    assert used <= {key.name for key in KEYS}
+    assert sandbox.endings()["a"]["input_tokens"] > 0
+
+
 def test_a_variable_that_is_passed_on_keeps_its_way(sandbox: Sandbox) -> None:
     nodes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
     names = ("n1", "n2", "n3")
@@ -64,13 +129,13 @@ def test_the_gateway_goes_with_a_run_that_is_killed(sandbox: Sandbox) -> None:
         server.script("*", Step(kind="hang", times=-1))
         run = sandbox.start(graph="graphs/clients.py:graph", env=_environment(server))
         run.wait_for_line(">>> Executing: ask")
-        eventually(lambda: server.stats()["total"], "a call", 60)
+        eventually(lambda: server.stats()["total"], "a call")
         gateway = [pid for pid in children_of(run.pid) if b"agentos.gateway.process" in _command(pid)]
         assert len(gateway) == 1
         assert not any(key.secret.encode() in _command(gateway[0], "environ") for key in KEYS)
         run.kill()
         run.wait()
-        eventually(lambda: not _command(gateway[0]), "the gateway's end", 10)
+        eventually(lambda: not _command(gateway[0]), "the gateway's end")
 
 
 def _command(pid: int, what: str = "cmdline") -> bytes:

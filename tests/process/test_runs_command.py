@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from harness import Sandbox, eventually, no_process_left
 
 _WAITS = {"id": "slow", "input": {"tasks": {"n2": "wait go"}}}
@@ -85,6 +85,8 @@ def test_show_tells_a_live_run_as_it_stands_and_a_dead_one_as_it_was_left(sandbo
     shown = sandbox.command("runs", "show")
     assert shown.lines[0] == f"Run {run}: live"
     assert "[=====>    ] 1/2 workflows complete" in shown.lines
+    assert any(re.match(r"Running, \d+:\d\d so far, .*at a time", line) for line in shown.lines)
+    assert any(re.match(r"slow +n2 +working \d+:\d\d", line) for line in shown.lines)
     assert any(re.match(r"quick +completed ", line) for line in shown.lines)
     assert "[COORDINATOR] 1 item left: slow" in shown.lines
     assert "Resume with" not in shown.stdout
@@ -95,6 +97,8 @@ def test_show_tells_a_live_run_as_it_stands_and_a_dead_one_as_it_was_left(sandbo
     no_process_left(sandbox.home)
     left = sandbox.command("runs", "show", run[:-1])
     assert left.lines[0] == f"Run {run}: unfinished"
+    assert any(line.startswith("Coordinator lost: its process died") for line in left.lines)
+    assert not any("working" in line for line in left.lines)
     assert "[COORDINATOR] 1 item left: slow" in left.lines
     assert f"[COORDINATOR] Resume with: agentos {' '.join(sandbox.arguments())}" in left.lines
 
@@ -112,7 +116,7 @@ def test_follow_tells_a_live_run_from_its_beginning_to_its_end(sandbox: Sandbox)
     done = started.wait()
     assert (done.code, followed.code) == (0, 0)
     # Workers' own lines are in the logs; everything else reads as it did where the run was started.
-    assert [*followed.lines, "[COORDINATOR] What the graph came to: agentos runs result"] == done.lines
+    assert [*followed.lines, "[COORDINATOR] Results of the graph: agentos runs result"] == done.lines
 
 
 def test_a_follower_that_leaves_does_not_touch_the_run(sandbox: Sandbox) -> None:
@@ -141,16 +145,16 @@ def test_following_a_run_that_dies_ends_and_says_so(sandbox: Sandbox) -> None:
     assert followed.lines[-1] == f"[COORDINATOR] Run {run} did not end properly: none of its processes is alive"
 
 
-@pytest.mark.parametrize("verb", ["show", "follow"])
-def test_an_unknown_run_is_a_usage_error_that_names_the_nearest(sandbox: Sandbox, verb: str) -> None:
+def test_an_unknown_run_is_a_usage_error_that_names_the_nearest(sandbox: Sandbox) -> None:
     sandbox.write_items({"id": "a1"})
     sandbox.run()
     run = sandbox.run_dirs()[0].name
-    done = sandbox.command("runs", verb, "20200101-000000-000000")
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"agentos: error: no run '20200101-000000-000000'; did you mean {run}? `agentos runs` lists all\n"
-    )
+    for verb in ("show", "follow"):
+        done = sandbox.command("runs", verb, "20200101-000000-000000")
+        assert (done.code, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"agentos: error: no run '20200101-000000-000000'; did you mean {run}? `agentos runs` lists all\n"
+        )
 
 
 def test_prune_removes_what_the_policy_says_and_never_what_is_live(sandbox: Sandbox) -> None:
@@ -191,3 +195,17 @@ def test_a_reader_that_leaves_early_causes_no_traceback(sandbox: Sandbox) -> Non
     command.process.stdout.close()
     command.wait()
     assert command.stderr() == ""
+
+
+def test_a_pipe_in_place_of_a_runs_records_holds_nobody_up(sandbox: Sandbox) -> None:
+    broken = sandbox.home / "logs" / "parallel" / "20261118-010203-000000"
+    broken.mkdir(parents=True)
+    for name in ("workflow-audit.jsonl", "summary.json", "results.jsonl"):
+        os.mkfifo(broken / name)
+
+    listed, shown = sandbox.command("runs"), sandbox.command("runs", "show", broken.name)
+
+    assert listed.code == 0
+    assert broken.name in listed.stdout
+    assert shown.code == 0, shown
+    assert sandbox.command("runs", "result", broken.name).stdout == ""

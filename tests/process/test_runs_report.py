@@ -36,9 +36,9 @@ def test_a_run_is_handed_over_in_one_file(sandbox: Sandbox) -> None:
     )
     assert (reported.code, reported.lines) == (0, ["Report: run.html"])
     page = (sandbox.project / "run.html").read_text()
-    assert "1 completed, 1 failed" in page
-    assert "it broke" in page
-    assert "&lt;b&gt;working&lt;/b&gt;" in page
+    assert '"words":"1 completed"' in page
+    assert "<td>it broke</td>" in page
+    assert "\\u003cb>working\\u003c/b>" in page
     suite = ElementTree.parse(sandbox.project / "run.xml").getroot()
     assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "1")
     assert "| bad | failed |" in summary.read_text()

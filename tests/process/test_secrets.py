@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from harness import Sandbox, children_of, of_type
+from harness import Sandbox, children_of, of_type, processes_with
 from providers import PoolKey, provider
 
 from agentos.engine.plan import Item, make_plan
@@ -66,9 +66,9 @@ def _descendants(pid: int) -> list[int]:
     return [*children, *(below for child in children for below in _descendants(child))]
 
 
-def _assert_processes_clean(coordinator: int) -> int:
+def _assert_processes_clean(sandbox: Sandbox, coordinator: int) -> int:
     """Command lines of all; the environment of all but the coordinator, which the user gave the key to."""
-    below = _descendants(coordinator)
+    below = {*_descendants(coordinator), *processes_with("AGENTOS_HOME", sandbox.home)} - {coordinator}
     for pid in (coordinator, *below):
         assert not _found_in(Path(f"/proc/{pid}/cmdline").read_bytes()), pid
     for pid in below:
@@ -76,6 +76,7 @@ def _assert_processes_clean(coordinator: int) -> int:
     return len(below)
 
 
+@pytest.mark.every_backend
 def test_keys_that_nodes_spread_are_masked_in_everything_that_is_written(sandbox: Sandbox) -> None:
     environment = {"MY_SECOND_KEY": EXPORTED.secret, "AGENTOS_RECORD_DIR": str(sandbox.root / "recordings")}
     with provider(sandbox, FILED, EXPORTED, UNUSED) as server:
@@ -88,7 +89,7 @@ def test_keys_that_nodes_spread_are_masked_in_everything_that_is_written(sandbox
         for item in ("good", "bad", "shy"):
             sandbox.wait_for_note(f"{item} spread")
         run.wait_for_record("node_started", item="good", node="wait_to_be_looked_at")
-        assert _assert_processes_clean(run.pid) >= 4  # The fork server and three workers.
+        assert _assert_processes_clean(sandbox, run.pid) >= 4  # The fork server and three workers.
         _assert_clean(sandbox)  # With the databases of all three open.
         sandbox.release("seen")
         finished = run.wait()

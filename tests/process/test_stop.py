@@ -84,7 +84,7 @@ def is_suspended(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"T"
 
 
-def nothing_left(sandbox: Sandbox, seconds: float = 10.0) -> None:
+def nothing_left(sandbox: Sandbox, seconds: float = 60.0) -> None:
     """No process of the sandbox, nor one of those that shed its environment."""
     no_process_left(sandbox.home, seconds=seconds)
     for pid in children_started(sandbox):
@@ -129,6 +129,7 @@ def check_resumes(sandbox: Sandbox, arguments: list[str], deeds: tuple[str, ...]
     assert sandbox.databases() == []
 
 
+@pytest.mark.every_backend
 def test_first_ctrl_c_ends_everything_whatever_nodes_do(sandbox: Sandbox) -> None:
     started = start_mischief(sandbox, *STUBBORN)
     started.kill(signal.SIGINT)
@@ -181,6 +182,7 @@ def test_sigterm_and_sighup_stop_like_ctrl_c(sandbox: Sandbox, number: signal.Si
     check_resumes(sandbox, resume_command(stopped.stdout), deeds)
 
 
+@pytest.mark.every_backend
 def test_nodes_that_let_themselves_be_interrupted_stop_without_being_killed(sandbox: Sandbox) -> None:
     deeds = ("sleeps", "tidies-up")
     started = start_mischief(sandbox, *deeds)
@@ -200,6 +202,7 @@ def test_spawned_workers_stop_and_resume_as_well(sandbox: Sandbox) -> None:
     check_resumes(sandbox, resume_command(stopped.stdout), deeds)
 
 
+@pytest.mark.every_backend
 def test_second_ctrl_c_kills_at_once(sandbox: Sandbox) -> None:
     deeds = ("ignores-signals", "leaves-child")
     started = start_mischief(sandbox, *deeds)
@@ -222,6 +225,7 @@ def test_second_ctrl_c_kills_at_once(sandbox: Sandbox) -> None:
         pytest.param("spawn", ("holds-interpreter", "leaves-daemon"), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.every_backend
 def test_workers_and_their_children_end_by_themselves_when_the_coordinator_is_killed(
     sandbox: Sandbox, start_method: str, deeds: tuple[str, ...]
 ) -> None:
@@ -277,6 +281,7 @@ def test_nohup_is_respected(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.every_backend
 def test_a_run_that_is_stopped_while_its_graph_loads_is_on_record(sandbox: Sandbox, number: signal.Signals) -> None:
     sandbox.write_items({"id": "a"}, {"id": "b"})
     started = sandbox.start("--parallel", "2", graph="endless_import")
@@ -311,6 +316,7 @@ def test_a_stop_before_the_first_item_leaves_nothing_or_a_whole_record(
     assert len(sandbox.run_dirs()) == len(runs)
 
 
+@pytest.mark.every_backend
 def test_ctrl_z_suspends_workers_too_and_fg_goes_on(sandbox: Sandbox) -> None:
     # A group of its own in our session: the kernel suspends only jobs that somebody could bring back.
     started = launch_mischief(sandbox, "passes-time", waiting=1, process_group=0)

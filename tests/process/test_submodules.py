@@ -25,7 +25,7 @@ def served(folder: Path) -> Iterator[str]:
     command = ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}", f"--base-path={folder}"]
     daemon = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        eventually(lambda: can_connect(port), "git answers", 20)
+        eventually(lambda: can_connect(port), "git answers")
         yield f"git://127.0.0.1:{port}"
     finally:
         daemon.terminate()

@@ -16,6 +16,7 @@ def _mischief(sandbox: Sandbox, *deeds: str) -> None:
     sandbox.write_items(*naughty, {"id": "good", "input": {}})
 
 
+@pytest.mark.every_backend
 def test_an_item_over_its_time_fails_with_that_reason_and_others_go_on(sandbox: Sandbox) -> None:
     _mischief(sandbox, "sleeps", "ignores-signals")
     done = sandbox.run("--parallel", "3", "--timeout-seconds", "5", graph="mischief")
@@ -35,6 +36,7 @@ def test_an_item_over_its_time_fails_with_that_reason_and_others_go_on(sandbox: 
     assert "[sleeps] resuming after prepare" in again.lines
 
 
+@pytest.mark.every_backend
 def test_retry_tries_a_timed_out_item_again_from_its_checkpoint(sandbox: Sandbox) -> None:
     _mischief(sandbox, "passes-time")
     started = sandbox.start("--retry", "1", "--timeout-seconds", "6", graph="mischief")
@@ -48,6 +50,7 @@ def test_retry_tries_a_timed_out_item_again_from_its_checkpoint(sandbox: Sandbox
     assert sandbox.notes().count("passes-time prepare") == 1
 
 
+@pytest.mark.every_backend
 def test_retries_run_out(sandbox: Sandbox) -> None:
     _mischief(sandbox, "sleeps")
     done = sandbox.run("--retry", "2", "--timeout-seconds", "3", graph="mischief")
@@ -57,6 +60,7 @@ def test_retries_run_out(sandbox: Sandbox) -> None:
     assert sandbox.outcomes()["good"] == "completed"
 
 
+@pytest.mark.every_backend
 def test_a_suspended_worker_is_noticed_its_time_stands_still_and_it_goes_on(sandbox: Sandbox) -> None:
     limit = 10.0
     sandbox.write_items({"id": "passes-time", "input": {"does": "passes-time"}})
@@ -78,6 +82,7 @@ def test_a_suspended_worker_is_noticed_its_time_stands_still_and_it_goes_on(sand
 
 
 @pytest.mark.slow
+@pytest.mark.every_backend
 def test_time_that_the_coordinator_alone_is_suspended_is_not_the_items(sandbox: Sandbox) -> None:
     limit = 6.0
     sandbox.write_items({"id": "a", "input": {"tasks": {"n1": "wait go"}}})
@@ -94,6 +99,7 @@ def test_time_that_the_coordinator_alone_is_suspended_is_not_the_items(sandbox: 
     assert done.code == 0, done.stdout
 
 
+@pytest.mark.every_backend
 def test_a_wedged_worker_is_reported_as_stalled_and_ended(sandbox: Sandbox) -> None:
     _mischief(sandbox, "holds-interpreter")
     done = sandbox.run("--parallel", "2", "--stall-seconds", "5", graph="mischief")
@@ -107,19 +113,22 @@ def test_a_wedged_worker_is_reported_as_stalled_and_ended(sandbox: Sandbox) -> N
     assert any(line.startswith("[holds-interpreter] FAILED: stalled: no sign of life for ") for line in done.lines)
 
 
-@pytest.mark.parametrize("deed", ["leaks-child", "leaks-daemon"])
-def test_a_child_left_behind_is_reported_ended_and_does_not_hold_the_run(sandbox: Sandbox, deed: str) -> None:
-    _mischief(sandbox, deed)
+@pytest.mark.every_backend
+def test_a_child_left_behind_is_reported_ended_and_does_not_hold_the_run(sandbox: Sandbox) -> None:
+    deeds = ("leaks-child", "leaks-daemon")
+    _mischief(sandbox, *deeds)
     done = sandbox.run(graph="mischief")
     assert done.code == 0, done.stdout
-    assert sandbox.outcomes() == {deed: "completed", "good": "completed"}
-    child = int(next(note.split()[1] for note in sandbox.notes() if note.startswith("child ")))
-    [leak] = of_type(sandbox.records(), "children_leaked")
-    assert leak["item"] == deed
-    assert leak["pids"] == [child]
-    assert f"[{deed}] left 1 process (pid {child}) behind; ended now" in done.lines
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    assert sandbox.outcomes() == dict.fromkeys((*deeds, "good"), "completed")
+    children = [int(note.split()[1]) for note in sandbox.notes() if note.startswith("child ")]
+    leaks = of_type(sandbox.records(), "children_leaked")
+    assert [(leak["item"], leak["pids"]) for leak in leaks] == [
+        (deed, [child]) for deed, child in zip(deeds, children, strict=True)
+    ]
+    for deed, child in zip(deeds, children, strict=True):
+        assert f"[{deed}] left 1 process (pid {child}) behind; ended now" in done.lines
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
 
 
 def test_what_multiprocessing_keeps_for_itself_is_no_leak(sandbox: Sandbox) -> None:

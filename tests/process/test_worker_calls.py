@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
-from harness import Sandbox, children_of, eventually
+from harness import Sandbox, eventually, gateways_of
 from providers import PoolKey, provider, write_keys
 
 from agentos.providers.provider import base_url_variable
-from fakes.provider_server import Step
+from agentos.testing.provider_server import Step
 from fakes.raw_upstream import Canned, RawUpstream
 
 KEY = PoolKey(name="only")
-
-
-def _gateways(pid: int) -> list[int]:
-    found = [(child, Path(f"/proc/{child}/cmdline").read_bytes()) for child in children_of(pid)]
-    return [child for child, command in found if b"agentos.gateway.process" in command]
 
 
 def test_a_token_is_good_for_one_lease_at_its_own_provider_and_shows_no_key(sandbox: Sandbox) -> None:
@@ -54,10 +48,10 @@ def test_a_gateway_that_is_killed_costs_a_call_in_flight_another_try(sandbox: Sa
     with provider(sandbox, KEY) as server:
         server.script(KEY.name, Step(kind="hang"))
         run = sandbox.start(graph="callers")
-        eventually(lambda: server.stats()["total"], "a call", 60)
-        (gateway,) = _gateways(run.pid)
+        eventually(lambda: server.stats()["total"], "a call")
+        (gateway,) = gateways_of(run.pid)
         os.kill(gateway, signal.SIGKILL)
-        finished = run.wait(60)
+        finished = run.wait()
 
     assert finished.code == 0, finished.stdout
     assert server.hits(KEY.name) == 3

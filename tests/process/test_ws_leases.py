@@ -49,13 +49,13 @@ def test_ports_and_names_are_taken_listed_and_given_back(shop: Workshop) -> None
     assert f"holds: PORT={ports[0]}, TEST_DB=test_db_a, WEB_PORT={port}" in shop.ws("status", "a").stdout
     assert json.loads(shop.ws("status", "a", "--json").stdout)[0]["leases"]["WEB_PORT"] == int(port)
     given_back = shop.ws("release", "a", "WEB_PORT")
-    assert given_back.lines == [f"a: WEB_PORT {port} given back"]
+    assert given_back.lines == [f"a: WEB_PORT {port} released"]
     assert json.loads(shop.ws("lease", "a", "--json").stdout) == [
         {"slug": "a", "variable": "PORT", "kind": "port", "value": int(ports[0])},
         {"slug": "a", "variable": "TEST_DB", "kind": "name", "value": "test_db_a"},
     ]
     assert len(json.loads(shop.ws("release", "*", "--json").stdout)) == 3
-    assert shop.ws("release", "a").lines == ["Nothing was held."]
+    assert shop.ws("release", "a").lines == ["Nothing was reserved."]
 
 
 def test_mistakes_are_told_and_take_nothing(shop: Workshop) -> None:
@@ -84,7 +84,7 @@ def test_processes_that_race_for_ports_get_different_ones(shop: Workshop) -> Non
         for number in range(5)
         for variable in ("WEB_PORT", "API_PORT")
     ]
-    finished = [command.wait(90) for command in commands]
+    finished = [command.wait() for command in commands]
     assert [each.code for each in finished] == [0] * 10, [each.stderr for each in finished if each.code]
     ports = [port for ports in held(shop).values() for port in ports.values()]
     assert len(ports) == len(set(ports)) == 10
@@ -121,8 +121,9 @@ def test_a_declaration_that_makes_no_sense_is_told_before_anything_is_made(shop:
     declare(shop, 'ports = ["web port"]')
     refused = shop.ws("new", "a", "x")
     assert refused.code == 2
-    assert "workstreams.ports must be the name of an environment variable, like WEB_PORT, got 'web port'" in (
-        refused.stderr
+    assert (
+        "workstreams.ports: each entry must be the name of an environment variable, like WEB_PORT, got 'web port'"
+        in (refused.stderr)
     )
     declare(shop, "")
     assert shop.states() == {}

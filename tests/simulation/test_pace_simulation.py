@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from traffic import START, Tells, keys_of, traffic
 
-from agentos.keys.pool import KeyPool
-from fakes.limiters import Bucket, FixedMinute, Limit, Limiter, SlidingMinute, constant
+from agentos.keys.pool import KeyPool, PastSend
+from fakes.limiters import Bucket, FixedMinute, Limit, Limiter, SlidingMinute, constant, earliest_end
 
 RPM, GROUPS, CALLS = 60, 3, 1_800
 BOUND = (CALLS / (GROUPS * RPM) - 1) * 60.0
@@ -44,6 +44,27 @@ def test_a_limit_that_moves_is_found_within_two_of_its_periods(before: int, afte
     wanted = GROUPS * after
     assert seen.accepted(200 + 120, 200 + 240) >= 0.9 * 2 * wanted
     assert seen.refused_share(after=200 + 120) < 0.07
+
+
+@pytest.mark.parametrize("call_seconds", [(0.02, 0.03), (0.2, 0.4), (0.9, 1.1), (1.8, 2.2)], ids=str)
+@pytest.mark.parametrize("tells", ["retry-after", "body"])
+def test_a_halving_costs_a_batch_no_more_than_the_provider_takes(
+    tells: Tells, call_seconds: tuple[float, float]
+) -> None:
+    """However slow its machine: fewer calls in the first half minute leave more for the lower limit."""
+    seen = traffic(
+        lambda: SlidingMinute(moving(60, 30, at=30.0)),
+        tells,
+        calls=240,
+        workers=6,
+        specs=keys_of(GROUPS, max_concurrent=1),
+        call_seconds=call_seconds,
+    )
+
+    before = [call for call in seen.calls if call.is_accepted and call.at < 30.0]
+    by_group = [[call.at for call in before if call.group == f"g{number}"] for number in range(GROUPS)]
+    assert seen.span <= 1.05 * earliest_end(by_group, 30, 240 - len(before), 30.0)
+    assert seen.refused_share() < 0.06
 
 
 def test_after_a_halving_nobody_waits_longer_than_the_provider_demands() -> None:
@@ -83,10 +104,12 @@ def test_a_run_right_after_another_neither_meets_its_limit_nor_takes_it_for_one_
     specs, limiters = keys_of(1, rpm=60), {}
     limiters["g0"] = SlidingMinute(constant(60))
     first = KeyPool(specs, rng=random.Random(1))
-    traffic(lambda: limiters["g0"], "nothing", seconds=20.0, pool=first, specs=specs, limiters=dict(limiters))
+    before = traffic(
+        lambda: limiters["g0"], "nothing", seconds=20.0, pool=first, specs=specs, limiters=dict(limiters)
+    )
     second = KeyPool(specs, rng=random.Random(1))
     second.import_limits(START + 20, first.export_limits())
-    second.import_sends(START + 20, first.recent_sends(START + 20))
+    second.import_sends(START + 20, [PastSend("k0-0", "m", START + call.at) for call in before.calls])
     seen = traffic(
         lambda: limiters["g0"],
         "nothing",

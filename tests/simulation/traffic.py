@@ -23,6 +23,7 @@ class Call:
     at: float
     """Seconds since the start."""
     is_accepted: bool
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def traffic(
     pool: KeyPool | None = None,
     start: float = START,
     limiters: dict[str, Limiter] | None = None,
+    call_seconds: tuple[float, float] = (0.1, 0.5),
 ) -> Traffic:
     """Until so many calls have succeeded or so much time has passed."""
     specs = specs or keys_of(3)
@@ -76,10 +78,11 @@ def traffic(
         pool.request(now, owner=f"w{number}", provider="openai", model="m")
     while done < calls and now < start + seconds:
         for grant in pool.grants(now):
-            evidence = _answer(limiters[by_name[grant.key_name].group], now, tells)
+            group = by_name[grant.key_name].group
+            evidence = _answer(limiters[group], now, tells)
             is_accepted = isinstance(evidence, Succeeded)
-            log.append(Call(now - start, is_accepted))
-            ends = now + (rng.uniform(0.1, 0.5) if is_accepted else 0.05)
+            log.append(Call(now - start, is_accepted, group))
+            ends = now + (rng.uniform(*call_seconds) if is_accepted else 0.05)
             heapq.heappush(under_way, (ends, grant.fence, grant, evidence))
         times = [under_way[0][0]] if under_way else []
         wake = pool.next_wake(now)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentos import files
-from agentos.files import create_private, locked, read_regular, write_private, write_whole
+from agentos.files import create_private, files_below, locked, read_regular, remove_tree, write_private, write_whole
 
 
 def test_a_write_that_fails_leaves_the_old_content_and_nothing_beside_it(
@@ -58,3 +58,60 @@ def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
 def test_a_lock_tells_who_holds_it(tmp_path: Path) -> None:
     with locked(tmp_path / "locks" / "a.lock"):
         assert (tmp_path / "locks" / "a.lock").read_text().strip() == str(os.getpid())
+
+
+def test_a_folder_goes_however_deep_it_is_and_whoever_may_enter_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, doomed = tmp_path / "kept", tmp_path / "doomed"
+    for folder in (kept, doomed):
+        folder.mkdir()
+    (kept / "file").write_text("mine")
+    (doomed / "link").symlink_to(kept)
+    monkeypatch.chdir(doomed)
+    for _ in range(1500):
+        Path("d").mkdir()
+        os.chdir("d")
+    Path("file").write_text("x")
+    Path("closed", "inner").mkdir(parents=True)
+    Path("closed").chmod(0o000)
+    doomed.chmod(0o000)
+    os.chdir(tmp_path)
+
+    remove_tree(doomed)
+
+    assert not doomed.exists()
+    assert (kept / "file").read_text() == "mine"
+
+
+def test_a_link_in_the_place_of_a_folder_changes_nothing_where_it_leads(tmp_path: Path) -> None:
+    """Code under test may have put it there."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    (shared / "file").write_text("mine")
+    (tmp_path / "doomed").symlink_to(shared)
+
+    remove_tree(tmp_path / "doomed")
+
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o755
+    assert (shared / "file").read_text() == "mine"
+
+
+def test_files_are_found_however_deep_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "a" / "b" / "file", "")
+    write_whole(tmp_path / ".hidden" / "file", "")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path / "a")
+    for _ in range(1500):
+        Path("d").mkdir()
+        os.chdir("d")
+    Path("file").write_text("x")
+    os.chdir(tmp_path)
+
+    found = [
+        Path(entry.path).relative_to(tmp_path) for entry in files_below(tmp_path, lambda name: name != ".hidden")
+    ]
+
+    assert sorted(len(path.parts) for path in found) == [1, 3, 1_502]
+    remove_tree(tmp_path / "a")

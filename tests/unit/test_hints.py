@@ -24,7 +24,8 @@ NOT_PRINTED = (
 )
 A_COMMAND = re.compile(
     rf"\bagentos (?:{'|'.join(COMMANDS)})\b|\b(?:lld|issue)-workflow [a-z0-9-]"
-    r"|\bgit (?:-C|init|branch|switch|merge|worktree|commit|add|push|log|show|diff)\b|\bgit checkout \w|\bchmod \d"
+    r"|\bgit (?:-C|init|branch|switch|merge|worktree|commit|add|push|log|show|diff)\b"
+    r"|\bgit (?:fetch|remote|rebase|reset|restore|stash|rm)\b|\bgit checkout \w|\bchmod \d"
 )
 SPOKEN_OF = {
     # Names of commands in a sentence, with no arguments to get wrong.
@@ -32,6 +33,7 @@ SPOKEN_OF = {
     "`agentos run`",
     "`agentos runs result`",
     "`agentos ws resume`",
+    "`git remote add`",
     "`git worktree lock`",
 }
 

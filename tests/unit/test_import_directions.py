@@ -60,6 +60,7 @@ INPUT_AND_OUTPUT = {
 }
 
 PURE_MODULES = (
+    "agentos.dashboard.fold",
     "agentos.dashboard.key_use",
     "agentos.dashboard.needs",
     "agentos.dashboard.payload",
@@ -67,6 +68,7 @@ PURE_MODULES = (
     "agentos.events",
     "agentos.errors",
     "agentos.outcomes",
+    "agentos.preflight",
     "agentos.engine.plan",
     "agentos.engine.schedule",
     "agentos.engine.item_clock",
@@ -102,6 +104,7 @@ ROOMS = (
     "environment",
     "errors",
     "outcomes",
+    "preflight",
     "events",
     "clock",
     "paths",
@@ -119,6 +122,7 @@ ROOMS = (
     "keys",
     "llm",
     "gateway",
+    "testing",
     "engine",
     "reporters",
     "dashboard",
@@ -147,7 +151,7 @@ ROOMS = (
     "workflows.issue",
     "workflows.implementation",
     "workflows.pipeline",
-    "workflows.made",
+    "workflows.done_checks",
     "workflows.still_done",
     "workflows.run_request",
     "workflows.awaiting_review",
@@ -297,8 +301,11 @@ def test_a_pure_module_does_no_input_or_output(module: str) -> None:
 
 
 def test_events_outcomes_and_errors_know_nobody_but_each_other() -> None:
-    known = [{each.target for each in own_imports(f"agentos.{name}")} for name in ("errors", "outcomes", "events")]
-    assert known == [set(), {"agentos.errors"}, {"agentos.outcomes"}]
+    known = [
+        {each.target for each in own_imports(f"agentos.{name}")}
+        for name in ("errors", "outcomes", "preflight", "events")
+    ]
+    assert known == [set(), {"agentos.errors"}, set(), {"agentos.outcomes", "agentos.preflight"}]
 
 
 @pytest.mark.parametrize(
@@ -347,6 +354,8 @@ def test_the_engine_knows_langgraph_where_it_runs_graphs_and_saves_their_state_a
         "agentos.engine.shared_store",
         "agentos.engine.store_index",
         "agentos.engine.subgraph_nodes",
+        "agentos.engine.checkpoints.item_saver",
+        "agentos.engine.checkpoints.lost_nodes",
         "agentos.engine.checkpoints.serializer",
         "agentos.engine.checkpoints.sqlite_saver",
         "agentos.engine.checkpoints.progress",
@@ -365,7 +374,7 @@ def test_only_the_launch_knows_which_backend_there_is() -> None:
 
 def test_only_the_cluster_backend_knows_of_ray() -> None:
     users = {m for m in modules() if any(top(each.target) == "ray" for each in imports_of(m))}
-    assert users <= {f"agentos.engine.backends.ray.{name}" for name in ("bridge", "survey", "openness")}
+    assert users <= {f"agentos.engine.backends.ray.{name}" for name in ("bridge", "survey", "token_check")}
     inside = ("agentos.engine.backends.ray",)
     known = {m for m in modules() if any(is_within(each.target, inside) for each in imports_of(m))}
     assert {m for m in known if not is_within(m, inside)} == {"agentos.launch", "agentos.cli.cluster"}
@@ -374,8 +383,8 @@ def test_only_the_cluster_backend_knows_of_ray() -> None:
 def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:
     users = {m for m in modules() if any(top(each.target) == "sqlite3" for each in imports_of(m))}
     # What graphs keep for themselves, beyond an item, is no checkpoint.
-    users -= {"agentos.engine.shared_store", "agentos.engine.store_index"}
-    assert users == {"agentos.engine.checkpoints.sqlite", "agentos.engine.checkpoints.sqlite_saver"}
+    users -= {"agentos.engine.shared_store", "agentos.engine.vector_connection"}
+    assert users == {f"agentos.engine.checkpoints.sqlite{part}" for part in ("", "_checkpoint", "_saver")}
     inside = {m for m in modules() if any("checkpoints.sqlite" in each.target for each in imports_of(m))}
     assert {m for m in inside if not is_within(m, ("agentos.engine.checkpoints",))} == set()
 
@@ -432,12 +441,8 @@ class C:
 
 PROBE = """
 import json, sys
-sys.argv = ["agentos", *sys.argv[1:]]
 from agentos.cli.main import main
-try:
-    status = main()
-except SystemExit as end:
-    status = end.code
+status = main(sys.argv[1:])
 sys.stdout.flush()
 loaded = sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules))
 sys.stderr.write("\\n" + json.dumps({"status": status, "modules": loaded}))

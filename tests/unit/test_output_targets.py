@@ -37,5 +37,5 @@ def test_devices_are_refused() -> None:
 
 
 def test_a_path_with_a_null_character_is_refused_and_shown_as_it_is() -> None:
-    with pytest.raises(outputs.UnusableTarget, match=r"'a\\x00b' is no path for a document"):
+    with pytest.raises(outputs.UnusableTarget, match=r"'a\\x00b' is not a path for a document"):
         outputs.write("a\0b", "text")

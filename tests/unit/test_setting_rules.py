@@ -16,10 +16,10 @@ from agentos.engine.limits import MAX_PARALLELISM
 from agentos.errors import UsageError
 from agentos.providers.registry import providers
 from agentos.setting_rules import rule_of
-from agentos.settings import OWN_SECTION, Settings, load_settings, setting_names, value_of, variable_of
+from agentos.settings import OWN_SECTIONS, Settings, load_settings, setting_names, value_of, variable_of
 
 NAMES = setting_names()
-OUTSIDE = ["../out", "docs/../../out", "/tmp/out", "~/out", ".."]
+OUTSIDE = ["../out", "docs/../../out", "/tmp/out", "~/out", "..", " "]
 MODELS = ["gemini-3-pro", "gogle:gemini", "google:", "cli:vim"]
 OF_PROVIDERS: dict[str, list[Any]] = {
     "base_url": ["gateway", "ftp://x", "https://", "http://a\\b"],
@@ -29,7 +29,7 @@ OF_PROVIDERS: dict[str, list[Any]] = {
 }
 REFUSED: dict[str, list[Any]] = {
     "sources.issues": ["", "two\nlines"],
-    "sources.briefs": [""],
+    "sources.briefs": ["", " "],
     "sources.briefs_done": OUTSIDE,
     "documents.issues_dir": OUTSIDE,
     "documents.lld_dir": [*OUTSIDE, ""],
@@ -48,6 +48,7 @@ REFUSED: dict[str, list[Any]] = {
     "notify.command": [["a\0b"], [""]],
     "notify.on": [["sometimes"], ["Failed"]],
     "notify.desktop": ["perhaps"],
+    "budget.usd_per_day": [-1, "twenty", True],
     "implementation.test": ["a\0b"],
     "implementation.python": ["two\nlines"],
     "implementation.junit": OUTSIDE,
@@ -94,6 +95,8 @@ def schema_takes(schema: dict[str, Any], value: Any) -> bool:
     match schema["type"]:
         case "integer":
             return type(value) is int and schema["minimum"] <= value <= schema["maximum"]
+        case "number":
+            return type(value) in (int, float) and schema["minimum"] <= value <= schema["maximum"]
         case "boolean":
             return isinstance(value, bool)
         case "array":
@@ -119,14 +122,14 @@ def test_what_is_out_of_range_is_refused_with_its_place_and_what_is_allowed(
 ) -> None:
     monkeypatch.setenv("AGENTOS_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
-    is_own = setting.startswith(OWN_SECTION)
+    is_own = setting.partition(".")[0] in OWN_SECTIONS
     path = (tmp_path / "home" if is_own else tmp_path) / "agentos.toml"
     shown = re.escape(str(path)) if is_own else "agentos.toml"
     name = setting.rpartition(".")[2]
     for value in REFUSED[setting]:
         path.write_text(toml_of(setting, value))
         words = refused(tmp_path, {})
-        assert re.match(rf"(each entry of )?{shown}, line 4: {setting}( must be .*, got |: )", words), words
+        assert re.match(rf"{shown}, line 4: {setting}((: each entry)? must be .*, got |: )", words), words
         assert name in words
     path.unlink()
     for value in REFUSED[setting]:

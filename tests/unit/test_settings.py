@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from agentos.cli.init import SETTING_WORDS, settings_text
+from agentos.database import database_of
 from agentos.errors import UsageError
-from agentos.settings import OWN_SECTION, Notify, Settings, freeze, load_settings, load_with_sources, thaw
+from agentos.settings import OWN_SECTIONS, Notify, Settings, freeze, load_settings, load_with_sources, thaw
 
 
 def write(project_dir: Path, text: str) -> Path:
@@ -76,7 +77,7 @@ def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path:
             "[providers.acme] has the unknown kind 'opnai'. Did you mean 'openai'?",
         ),
         ("[providers.acme]\nkind = 'openai'\n", "[providers.acme] needs base_url"),
-        ("[providers.Acme-1]\nkind = 'openai'\n", "name it with small letters"),
+        ("[providers.Acme-1]\nkind = 'openai'\n", "name it with lower-case letters"),
         (
             "[providers.acme]\nkind = 'openai'\nbase_url = 'https://x'\nneeds_key = 'no'\n",
             "providers.acme.needs_key must be true or false",
@@ -86,6 +87,11 @@ def test_addresses_of_providers_come_from_the_file_and_the_environment(tmp_path:
             "[providers.gogle]\nbase_url = 'https://x'\n",
             "unknown provider [providers.gogle]. Did you mean 'google'?",
         ),
+        (
+            "[documents]\nlld_dir = 'designs'\nlld_done_dir = './designs'\n",
+            "agentos.toml, line 3: documents.lld_done_dir must be another folder than documents.lld_dir",
+        ),
+        ("[sources]\nbriefs_done = 'ideas/active'\n", "sources.briefs_done must be another folder"),
         ("not toml", "not valid TOML"),
     ],
 )
@@ -113,7 +119,7 @@ def test_the_file_that_init_writes_says_what_holds_without_it(tmp_path: Path) ->
     assert load_settings(write(tmp_path, uncommented), {}) == Settings()
     values = tomllib.loads(uncommented)
     names = {f"{section}.{name}" for section, entries in values.items() for name in entries}
-    assert names == {name for name in SETTING_WORDS if not name.startswith(f"{OWN_SECTION}.")}
+    assert names == {name for name in SETTING_WORDS if name.partition(".")[0] not in OWN_SECTIONS}
 
 
 def test_what_was_chosen_stands_in_the_file_as_it_is(tmp_path: Path) -> None:
@@ -164,12 +170,16 @@ class TestOwnFile:
     def test_a_file_that_others_can_write_is_refused(self, own: Path, tmp_path: Path) -> None:
         own.write_text('[notify]\ncommand = ["tell"]\n')
         own.chmod(0o664)
-        with pytest.raises(UsageError, match=r"others can write it, and it names a command\. Run: chmod go-w"):
+        with pytest.raises(
+            UsageError, match=r"others can write it, and what it says is yours to say\. Run: chmod go-w"
+        ):
             load_settings(tmp_path, {})
 
     def test_what_is_a_projects_is_not_read_from_there(self, own: Path, tmp_path: Path) -> None:
         own.write_text("[limits]\nparallel = 2\n")
-        with pytest.raises(UsageError, match=r"line 1: only \[notify\] is read from here. Put \[limits\] into"):
+        with pytest.raises(
+            UsageError, match=r"line 1: only \[notify\] and \[budget\] are read from here. Put \[limits\] into"
+        ):
             load_settings(tmp_path, {})
         own.write_text("[notify]\nwho = 2\n")
         with pytest.raises(UsageError, match=r"line 2: \[notify\] has no setting 'who'"):
@@ -183,3 +193,19 @@ class TestOwnFile:
         frozen = freeze(load_settings(tmp_path, {}))
         assert "hooks.example" not in frozen
         assert thaw(frozen).notify == Notify()
+
+
+def test_checkpoints_of_a_cluster_are_the_checkpoints_of_the_project(tmp_path: Path) -> None:
+    url = "postgresql://alice@db.example/agentos"
+    (tmp_path / "agentos.toml").write_text(f'[cluster]\ncheckpoints = "{url}"\n')
+    loaded = load_with_sources(tmp_path, {}, {})
+    assert loaded.settings.checkpoints.url == url
+    with pytest.raises(UsageError, match=r"would keep checkpoints in db\.example/agentos"):
+        database_of(tmp_path, {})
+    chosen = {"AGENTOS_CLUSTER__CHECKPOINTS": url, "AGENTOS_CHECKPOINTS__PROJECT": "library"}
+    database = database_of(tmp_path, chosen)
+    assert database is not None
+    assert database.name == "db.example/agentos"
+    (tmp_path / "agentos.toml").write_text(f'[cluster]\ncheckpoints = "{url}"\n[checkpoints]\nurl = "{url}"\n')
+    with pytest.raises(UsageError, match=r"line 2: cluster.checkpoints is the same as checkpoints.url: keep one"):
+        load_settings(tmp_path, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from test_import_directions import PACKAGE_DIR
 
 TESTS_DIR = Path(__file__).parents[1]
 
-OTHERS = {"_exit", "_replace", "_actions", "_SubParsersAction", "_choices_actions"}
+OTHERS = {"_exit", "_replace", "_actions", "_SubParsersAction"}
 """Of Python's own library."""
 PROMISED = {"_handle_shutdown_signal"}
 """By issue 106."""
@@ -93,3 +94,15 @@ def test_no_function_of_the_product_is_longer_than_a_screen() -> None:
         if (each.end_lineno or 0) - each.lineno >= MOST_LINES
     ]
     assert long == []
+
+
+def test_unit_tests_lie_in_the_folders_of_what_they_test() -> None:
+    unit = TESTS_DIR / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    assert [str(each) for each in folders if not (PACKAGE_DIR / each).is_dir()] == []
+
+
+def test_no_two_files_of_tests_have_the_same_name() -> None:
+    """Pytest collects neither when they do, and every command that runs all tests fails."""
+    names = Counter(path.name for path in TESTS_DIR.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

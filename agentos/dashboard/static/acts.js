@@ -26,7 +26,7 @@ async function atOnce(run, body, done) {
 
 export const pause = (run) => atOnce(run, { act: "pause" });
 export const resume = (run) => atOnce(run, { act: "resume" });
-export const retry = (run, item) => atOnce(run, { act: "retry", item: item.id }, `${item.label} is queued again.`);
+const retry = (run, item) => atOnce(run, { act: "retry", item: item.id }, `${item.label} is queued again.`);
 export const parallel = (run, value) => atOnce(run, { act: "parallel", value });
 
 function reasonField() {
@@ -43,7 +43,7 @@ export function stopRun(run) {
   });
 }
 
-export function stopItem(run, item) {
+function stopItem(run, item) {
   const reason = reasonField();
   dialog({
     title: `Stop ${item.label}?`, submit: "Stop this item", isDangerous: true,
@@ -52,7 +52,7 @@ export function stopItem(run, item) {
   });
 }
 
-export function skipItem(run, item) {
+function skipItem(run, item) {
   const reason = reasonField();
   dialog({
     title: `Skip ${item.label}?`, submit: "Skip this item", isDangerous: true,

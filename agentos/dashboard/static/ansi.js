@@ -20,7 +20,7 @@ export function withoutColour(line) {
   return line.includes("\x1b") ? line.replace(ESCAPE, "") : line;
 }
 
-export function isPlain(style) {
+function isPlain(style) {
   return style === PLAIN || Object.keys(PLAIN).every((key) => style[key] === PLAIN[key]);
 }
 

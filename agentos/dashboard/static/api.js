@@ -1,13 +1,7 @@
 // Asking the server. Every answer is JSON; every refusal is a `Refused` with words for people.
 
-export class Refused extends Error {
-  constructor(status, answer) {
-    super(answer.error || `The server answered ${status}.`);
-    this.status = status;
-    this.hint = answer.hint || "";
-    this.command = answer.command || "";
-  }
-}
+import { frozenAnswer, isFrozen } from "./frozen.js";
+import { Refused } from "./refused.js";
 
 export const UNREACHABLE = 0;
 
@@ -28,6 +22,7 @@ async function ask(path, options = {}) {
 }
 
 export function get(path, query = {}) {
+  if (isFrozen) return frozenAnswer(path, query);
   const chosen = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const words = new URLSearchParams(chosen).toString();
   return ask(words ? `${path}?${words}` : path);

@@ -79,6 +79,7 @@ function fileView(file, rows, hidden) {
 }
 
 export function changes(added, removed) {
+  if (!Number.isFinite(added)) return h("span", { class: "dim", text: "git cannot say how much" });
   return h("span", { class: "changes" },
     h("span", { class: "plus", text: `+${added}` }), " ", h("span", { class: "minus", text: `−${removed}` }));
 }

@@ -58,26 +58,21 @@ export function setClass(element, value) {
   if (element.getAttribute("class") !== value) element.setAttribute("class", value);
 }
 
-/** Keep one element for each key, in the order of `values`. `make(value)` gives `{element, update(value)}`. */
-export class Keyed {
-  constructor(parent, keyOf, make) {
-    this.parent = parent;
-    this.keyOf = keyOf;
-    this.make = make;
-    this.parts = new Map();
-  }
+const CONTROLS = "a[href], button:enabled, input:enabled, select, textarea";
 
-  update(values) {
-    const kept = new Map();
-    for (const value of values) {
-      const key = this.keyOf(value);
-      const part = this.parts.get(key) ?? this.make(value);
-      part.update?.(value);
-      kept.set(key, part);
-    }
-    this.parts = kept;
-    setChildren(this.parent, [...kept.values()].map((part) => part.element));
-  }
+/** Draw something anew; what had the focus in it has it again, if it is still there, else what is in its place. */
+export function keepingFocus(box, draw) {
+  const before = [...box.querySelectorAll(CONTROLS)];
+  const place = before.indexOf(document.activeElement);
+  const name = place < 0 ? "" : nameOf(before[place]);
+  draw();
+  if (place < 0 || box.contains(document.activeElement)) return;
+  const after = [...box.querySelectorAll(CONTROLS)];
+  (after.find((one) => nameOf(one) === name) ?? after[place])?.focus({ preventScroll: true });
+}
+
+function nameOf(control) {
+  return control.getAttribute("href") ?? control.getAttribute("aria-label") ?? control.textContent;
 }
 
 export function button(label, act, props = {}) {

@@ -1,4 +1,4 @@
-// Numbers and times in words. Pure.
+// Numbers and times in words, as `agentos/text/words.py` has them. Pure.
 
 /** 2:31, 1:02:05. */
 export function clock(seconds) {
@@ -9,17 +9,22 @@ export function clock(seconds) {
   return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
 }
 
-/** 0.4 s, 12 s, 3 min, 1 h 20 min, 2 d 3 h. */
+/** How long something took, as the terminal has it: 12.3s, 2m 05s, 1h 02m. */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "";
-  if (seconds < 0.95) return `${Math.max(0, seconds).toFixed(seconds < 0.095 ? 2 : 1)} s`;
-  if (seconds < 90) return `${Math.round(seconds)} s`;
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 24) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
-  const days = Math.floor(hours / 24);
-  return hours % 24 ? `${days} d ${hours % 24} h` : `${days} d`;
+  if (seconds > 0 && seconds < 0.05) return "<0.1s";
+  if (seconds < 59.95) return `${Math.max(0, seconds).toFixed(1)}s`;
+  const whole = Math.round(seconds);
+  const two = (number) => String(number).padStart(2, "0");
+  return whole < 3600 ? `${Math.floor(whole / 60)}m ${two(whole % 60)}s` : `${Math.floor(whole / 3600)}h ${two(Math.floor(whole / 60) % 60)}m`;
+}
+
+/** How long until something happens, rounded up: 47 s, 13 min, 5 h 10 min. */
+export function countdown(seconds) {
+  const whole = Math.max(1, Math.ceil(seconds));
+  if (whole < 120) return `${whole} s`;
+  const minutes = Math.ceil(whole / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 export function money(dollars, { exact = false } = {}) {
@@ -63,8 +68,4 @@ export function moment(iso, now = Date.now()) {
   const sameYear = at.getFullYear() === new Date(now).getFullYear();
   const date = at.toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(sameYear ? {} : { year: "numeric" }) });
   return sameYear ? `${date} ${time}` : date;
-}
-
-export function baseName(path) {
-  return String(path ?? "").replace(/\/+$/, "").split("/").pop();
 }

@@ -12,7 +12,7 @@ const FILTERS = [
   { name: "needs", label: "Need you", has: (item) => item.needs },
   { name: "bad", label: "Failed", has: (item) => item.kind === "bad" },
   { name: "good", label: "Done", has: (item) => item.state === "ended" && item.kind === "good" },
-  { name: "pending", label: "Not started", has: (item) => item.state === "pending" },
+  { name: "left", label: "Left to do", has: (item) => item.state === "pending" || item.outcome === "interrupted" },
 ];
 
 const COLUMNS = [
@@ -29,6 +29,8 @@ const COLUMNS = [
 
 const ORDER = { running: 0, waiting: 1, ended: 2, pending: 3 };
 const STAMP = /^\d{4}-\d\d-\d\dT[\d:.]+Z /; // Of lines that we put into a log ourselves.
+const ROOMY_STAGES = 8; // More of them share the column's width.
+const NARROW = matchMedia("(max-width: 700px)");
 const DOTS = { d: "d-done", n: "d-now", w: "d-wait", x: "d-bad", "-": "d-over", ".": "" };
 
 /** What is at work first, then what needs somebody, then what has not started, then what is done. */
@@ -51,7 +53,7 @@ export function itemsView(store) {
   const chosen = recall(store.run);
   const list = new VirtualList({
     makeRow: () => rowView(store),
-    heightOf: () => (matchMedia("(max-width: 700px)").matches ? 66 : 44),
+    heightOf: () => (NARROW.matches ? 66 : 44),
     keyOf: (item) => item.id,
     idPrefix: "item-row-",
   });
@@ -202,7 +204,7 @@ function rowView(store) {
   const branch = cell("branch", branchName, h("span", { class: "changes" }, " ", plus, " ", minus));
   const idCell = cell("id", figure, h("span", { class: "names" }, label, " ", title));
   idCell.classList.add("cell-id");
-  const nowCell = cell("now", words, " ", since);
+  const nowCell = cell("now", words, since);
   nowCell.classList.add("now-words");
   const timeCell = cell("time", meterBox, time);
   timeCell.classList.add("against");
@@ -242,20 +244,30 @@ function rowView(store) {
     setText(last, item.last_line.replace(STAMP, "") || item.reason || "");
     setAttribute(last, "title", item.last_line || item.reason || null);
     setText(branchName, item.branch?.name ?? "");
-    setText(plus, item.branch ? `+${item.branch.added}` : "");
-    setText(minus, item.branch ? `−${item.branch.removed}` : "");
+    const isSized = Number.isFinite(item.branch?.added);
+    setText(plus, isSized ? `+${item.branch.added}` : "");
+    setText(minus, isSized ? `−${item.branch.removed}` : "");
     setAttribute(branch, "title", item.branch?.name ?? null);
   };
   return { element, update };
 }
 
+/** One per stage; those that an item has not come to are not told. */
+export function marksOf(item, stages) {
+  return [...(item.dots ?? "").padEnd(stages.length, ".")];
+}
+
+/** Where an item stands that ended and needs somebody: the stage it left unfinished, else its last. -1: nowhere. */
+export function placeOfEnd(item, marks) {
+  if (item.kind !== "warn" || item.state !== "ended") return -1;
+  return marks.includes("h") ? marks.indexOf("h") : marks.lastIndexOf("d");
+}
+
 function drawDots(dots, item, stages) {
-  const marks = [...(item.dots ?? "")];
-  const last = marks.lastIndexOf("d");
-  setChildren(dots, marks.map((dot, place) => {
-    const isEnd = item.kind === "warn" && item.state === "ended" && (dot === "n" || dot === "w" || (place === last && !marks.includes("n") && !marks.includes("w")));
-    return h("i", { class: isEnd ? "d-warn" : DOTS[dot] ?? "", title: stages[place] ?? "" });
-  }));
+  const marks = marksOf(item, stages);
+  const end = placeOfEnd(item, marks);
+  setClass(dots, marks.length > ROOMY_STAGES ? "dots many" : "dots");
+  setChildren(dots, marks.map((dot, place) => h("i", { class: place === end ? "d-warn" : DOTS[dot] ?? "", title: stages[place] ?? "" })));
   const done = marks.filter((dot) => dot === "d").length;
   setAttribute(dots, "aria-label", item.node ? `${item.node}, ${done} of ${marks.length} stages done` : `${done} of ${marks.length} stages done`);
 }

@@ -1,7 +1,7 @@
 // Keys by group: their state, calls and 429s over time, what is learned of their limits. Names only.
 
 import { h, setChildren, svg } from "./dom.js";
-import { count, duration, money } from "./format.js";
+import { count, countdown, duration, money } from "./format.js";
 import { kindClass, notice, stateWord } from "./widgets.js";
 
 const MOST_MINUTES = 120;
@@ -18,14 +18,14 @@ export function keysPart(keysOf, nowOf, noticeOf = () => null) {
       setChildren(element, h("div", { class: "panel" }, notice(noticeOf() ?? { text: "This run uses no keys.", hint: "Its models answer without one, or none was called yet." })));
       return;
     }
-    const groups = Map.groupBy ? Map.groupBy(keys, groupOf) : grouped(keys);
-    setChildren(element, [...groups].map(([name, members]) => groupView(name, members, nowOf())));
+    setChildren(element, [...grouped(keys)].map(([name, members]) => groupView(name, members, nowOf())));
   };
   return { element, update, tick: update, keys: {} };
 }
 
 function groupOf(key) {
-  return [key.provider, key.group].filter(Boolean).join(" · ");
+  const shared = key.group === key.name ? "" : key.group;
+  return [key.provider, shared].filter(Boolean).join(" · ");
 }
 
 function grouped(keys) {
@@ -42,10 +42,10 @@ function groupView(name, keys, now) {
 
 function keyCard(key, now) {
   const left = key.until === null || key.until === undefined ? null : Math.max(0, key.until - now);
-  const words = left === null || key.state !== "cooling" ? key.words || key.state : `cooling, back in ${duration(Math.ceil(left))}`;
+  const words = left === null || key.state !== "cooling" ? key.words || key.state : `cooling, back in ${countdown(left)}`;
   const facts = [
     ["Calls", count(key.calls)],
-    ["429s", count(key.limited), key.limited ? "k-warn" : ""],
+    key.limited === null ? null : ["429s", count(key.limited), key.limited ? "k-warn" : ""],
     key.tokens ? ["Tokens", count(key.tokens)] : null,
     key.cost_usd ? ["Cost", money(key.cost_usd)] : null,
     key.waited >= 1 ? ["Waited for it", duration(key.waited)] : null,

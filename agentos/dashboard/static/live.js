@@ -1,9 +1,10 @@
 // What the server sends while the page is open, and what the page knows of one run because of it.
 
 import { get, runPath } from "./api.js";
+import { isFrozen } from "./frozen.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
-const SILENT_MS = 20_000; // Of a run, something comes every 5 s: a stream that is silent for longer is dead.
+export const SILENT_MS = 20_000; // Something comes every 5 s: a stream that is silent for longer is dead.
 const HIDDEN_MS = 60_000; // A browser opens few streams to one server: a tab that nobody sees gives its own back.
 
 /** One stream that comes back by itself. `open()` gives its address, `events` what to do with each kind. */
@@ -57,6 +58,7 @@ export class Stream {
         act(JSON.parse(event.data));
       });
     }
+    this.seen();
   }
 
   /** From now on it may be silent for so long: a sleeping machine or a frozen server closes no connection. */
@@ -114,6 +116,7 @@ export class RunStore extends EventTarget {
     this.hasBlocks = false;
     this.log = null;
     this.onState = onState;
+    this.whenAnswered = () => this.lookAgain().catch(() => {}); // The answer is kept; the list shows it later.
     this.stream = new Stream({
       open: () => this.address(),
       silentMs: SILENT_MS,
@@ -127,10 +130,22 @@ export class RunStore extends EventTarget {
     });
   }
 
-  async load() {
+  /** Asked once, however many wait for it. */
+  load() {
+    this.loading ??= this.begin();
+    return this.loading;
+  }
+
+  async begin() {
+    await this.lookAgain();
+    document.addEventListener("answered", this.whenAnswered);
+    if (!isFrozen) this.stream.start();
+    if (isFrozen || !this.strip.is_live) this.onState("still");
+  }
+
+  /** What no record tells, an answer for one, is not in the stream. */
+  async lookAgain() {
     this.replace(await get(runPath(this.run)));
-    this.stream.start();
-    if (!this.strip.is_live) this.onState("still");
   }
 
   address() {
@@ -143,7 +158,13 @@ export class RunStore extends EventTarget {
   }
 
   close() {
+    document.removeEventListener("answered", this.whenAnswered);
     this.stream.stop();
+  }
+
+  /** Of very many that need somebody, one row stands for the rest. */
+  get needing() {
+    return this.needs.reduce((sum, need) => sum + need.count, 0);
   }
 
   /** Have the log of an item sent from `next()` on; null for none. */
@@ -192,7 +213,7 @@ export class RunStore extends EventTarget {
 
   /** Seconds since the run's start, as of this moment. */
   now() {
-    if (!this.strip?.is_live) return this.clock ?? 0;
+    if (isFrozen || !this.strip?.is_live) return this.clock ?? 0;
     return this.clock + (performance.now() - this.received) / 1000;
   }
 }

@@ -18,7 +18,7 @@ export function logView(store, itemId) {
   const earlier = h("div", { class: "log-note" });
   const note = h("div", { class: "follow-line", role: "status" });
   const filter = h("input", { type: "search", placeholder: "Filter lines", "aria-label": "Filter lines of the log" });
-  const state = { offset: 0, next: 0, size: 0, partial: "", style: undefined, isFollowing: true, dropped: 0, block: null, partialLine: null, isLoaded: false };
+  const state = { offset: 0, next: 0, size: 0, partial: "", style: undefined, isFollowing: true, dropped: 0, block: null, partialLine: null, isLoaded: false, isCut: false, isOver: false };
 
   const followButton = button("Follow", () => follow(!state.isFollowing), { "aria-pressed": "true", title: "Follow (f)" });
   const wrapButton = button("Wrap", () => {
@@ -99,44 +99,62 @@ export function logView(store, itemId) {
 
   const say = () => {
     const parts = [`${count(lines.length)} lines`, bytes(state.size)];
+    if (state.isCut) parts.push(`only its first ${bytes(MOST_SEARCHED_BYTES)} are shown`);
     if (filter.value) parts.unshift(`${count(lines.filter((line) => !line.element.hidden).length)} match`);
     setText(note, state.isLoaded && !lines.length ? "The log is empty so far." : parts.join(" · "));
     body.hidden = !lines.length;
     earlier.hidden = state.offset === 0 && !state.dropped;
-    setChildren(earlier, state.dropped
+    setChildren(earlier, state.file
+      ? [`The beginning (${bytes(state.offset)}) is not in this report. It is in `, h("a", { class: "mono", href: state.file.address, text: state.file.path })]
+      : state.dropped
       ? `The first ${count(state.dropped)} lines are not kept on the page: they are in the file.`
-      : [`The beginning (${bytes(state.offset)}) is not loaded. `, button("Load it", () => loadAll(), { class: "link" })]);
+      : [`The beginning (${bytes(state.offset)}) is not loaded. `, button("Load it", () => {
+        follow(false);
+        whole();
+      }, { class: "link" })]);
   };
 
   const load = async () => {
     const piece = await get(runPath(store.run, "/log"), { id: itemId, offset: -FIRST_BYTES, limit: FIRST_BYTES });
+    if (state.isOver) return;
     [state.offset, state.next, state.size, state.isLoaded] = [piece.offset, piece.next, piece.size, true];
+    state.file = piece.file;
     addText(piece.text);
     say();
-    if (store.strip.is_live) store.follow({ item: itemId, next: () => state.next });
+    listen();
     if (state.isFollowing) requestAnimationFrame(toEnd);
   };
-  /** From its first byte, in pieces, up to a bound that a page can hold. */
+  const listen = () => {
+    if (store.strip.is_live) store.follow({ item: itemId, next: () => state.next });
+  };
+  /** From its first byte, in pieces, up to a bound that a page can hold. What is written meanwhile is asked for afterwards. */
   const loadAll = async () => {
-    if (state.offset === 0) return;
+    if (state.offset === 0 || state.file || !state.isLoaded) return;
     lines.length = 0;
     body.replaceChildren();
-    Object.assign(state, { offset: 0, partial: "", style: undefined, block: null, partialLine: null, dropped: 0 });
-    let [at, size] = [0, Infinity];
-    while (at < Math.min(size, MOST_SEARCHED_BYTES)) {
-      const piece = await get(runPath(store.run, "/log"), { id: itemId, offset: at, limit: PIECE_BYTES });
-      size = piece.size;
-      if (piece.next <= at) break;
-      at = piece.next;
-      addText(piece.text);
+    Object.assign(state, { offset: 0, partial: "", style: undefined, block: null, partialLine: null, dropped: 0, isLoaded: false });
+    let at = 0;
+    try {
+      while (at < Math.min(state.size, MOST_SEARCHED_BYTES)) {
+        const piece = await get(runPath(store.run, "/log"), { id: itemId, offset: at, limit: PIECE_BYTES });
+        if (state.isOver) return;
+        state.size = piece.size;
+        if (piece.next <= at) break;
+        at = piece.next;
+        addText(piece.text);
+      }
+    } finally {
+      Object.assign(state, { next: at, isLoaded: true, isCut: at >= MOST_SEARCHED_BYTES && at < state.size });
     }
-    [state.next, state.size] = [at, size];
     say();
+    if (state.isCut) store.follow(null);
+    else listen();
   };
+  const whole = () => loadAll().catch((error) => setText(note, error.message));
   const firstError = async () => {
-    await loadAll();
+    await whole();
     const found = lines.find((line) => line.element.classList.contains("is-error"));
-    if (!found) return setText(note, "No line speaks of an error.");
+    if (!found) return setText(note, state.file || state.dropped || state.isCut ? "No line of those here speaks of an error." : "No line speaks of an error.");
     filter.value = "";
     filterLines();
     follow(false);
@@ -169,6 +187,7 @@ export function logView(store, itemId) {
   body.addEventListener("wheel", () => (wheel = requestAnimationFrame(onScroll)), { passive: true });
   body.addEventListener("touchmove", onScroll, { passive: true });
   body.addEventListener("keyup", onScroll);
+  body.addEventListener("pointerdown", (event) => event.offsetX >= body.clientWidth && follow(false)); // The scroll bar.
 
   return {
     element,
@@ -177,6 +196,7 @@ export function logView(store, itemId) {
       store.addEventListener("log", onLog);
     },
     destroy() {
+      state.isOver = true;
       store.removeEventListener("log", onLog);
       cancelAnimationFrame(wheel);
       if (store.log?.item === itemId) store.follow(null);

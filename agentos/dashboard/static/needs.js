@@ -1,7 +1,7 @@
 // "Needs you": what waits for a person, with its reason and its button. Hidden when there is nothing.
 
 import { actionButton, itemHash } from "./acts.js";
-import { button, h, setChildren } from "./dom.js";
+import { button, h, keepingFocus, setChildren } from "./dom.js";
 import { mark } from "./widgets.js";
 
 const FEW = 4;
@@ -21,25 +21,15 @@ export function needsView(store) {
     if (key === shown) return;
     shown = key;
     element.hidden = !needs.length;
-    badge.textContent = String(needs.length);
-    redraw(list, (showsAll ? needs : needs.slice(0, FEW)).map((need) => needView(store, need)));
-    const left = needs.length - FEW;
-    more.hidden = left <= 0;
-    setChildren(more, button(showsAll ? "Show fewer" : `Show ${left} more`, () => {
+    badge.textContent = store.needing.toLocaleString("en");
+    keepingFocus(list, () => list.replaceChildren(...(showsAll ? needs : needs.slice(0, FEW)).map((need) => needView(store, need))));
+    more.hidden = needs.length <= FEW;
+    setChildren(more, button(showsAll ? "Show fewer" : `Show ${needs.length - FEW} more`, () => {
       showsAll = !showsAll;
       update();
     }, { class: "link" }));
   };
   return { element, update };
-}
-
-/** New rows; the button that had the focus keeps it, if it is still offered. */
-function redraw(list, rows) {
-  const held = list.contains(document.activeElement) ? [document.activeElement.closest("li")?.dataset.need, document.activeElement.dataset.act] : null;
-  list.replaceChildren(...rows);
-  if (!held) return;
-  const row = rows.find((one) => one.dataset.need === held[0]);
-  row?.querySelector(held[1] ? `[data-act="${held[1]}"]` : "a")?.focus();
 }
 
 function needView(store, need) {

@@ -1,11 +1,9 @@
 // The strip: the run in one look, and what steers it.
 
 import { changeBudget, parallel, pause, resume, stopRun } from "./acts.js";
-import { button, h, setChildren } from "./dom.js";
-import { clock, count, duration, moment, money, plural } from "./format.js";
+import { button, h, keepingFocus, setChildren } from "./dom.js";
+import { clock, count, countdown, moment, money, plural } from "./format.js";
 import { command, meter, problem, stack, stateWord } from "./widgets.js";
-
-const MOST_AT_ONCE = 10;
 
 export function stripView(store) {
   const parts = {
@@ -26,7 +24,7 @@ export function stripView(store) {
     const strip = store.strip;
     once("name", [strip.workflow, strip.project, strip.run], () => setChildren(parts.name, nameOf(strip)));
     once("state", [strip.words, strip.kind, strip.detail], () => setChildren(parts.state, stateOf(strip)));
-    once("controls", [strip.can_control, strip.state, strip.parallel, strip.budget_usd], () => setChildren(parts.controls, controlsOf(store)));
+    once("controls", [strip.can_control, strip.state, strip.parallel, strip.budget_usd], () => keepingFocus(parts.controls, () => setChildren(parts.controls, controlsOf(store))));
     once("bar", [strip.counts, strip.running, strip.pending, strip.waiting, strip.total], () => {
       const pieces = piecesOf(strip);
       setChildren(parts.bar, stack(pieces, strip.total));
@@ -58,28 +56,30 @@ function controlsOf(store) {
   const { strip, run } = store;
   if (!strip.can_control) return [];
   const isPaused = strip.state === "paused";
-  const { wanted } = strip.parallel;
+  const { wanted, most } = strip.parallel;
   return [
     isPaused ? button("Resume", () => resume(run), { class: "primary", data: { act: "resume" } }) : button("Pause", () => pause(run), { data: { act: "pause" }, disabled: strip.state === "stopping" }),
     h("span", { class: "stepper", role: "group", "aria-label": `At most ${wanted} items at once` },
       button("−", () => parallel(run, wanted - 1), { class: "square", "aria-label": "One item fewer at once", disabled: wanted <= 1 }),
       h("span", { class: "value" }, String(wanted), h("span", { class: "unit", text: " at once" })),
-      button("+", () => parallel(run, wanted + 1), { class: "square", "aria-label": "One item more at once", disabled: wanted >= MOST_AT_ONCE })),
+      button("+", () => parallel(run, wanted + 1), { class: "square", "aria-label": "One item more at once", disabled: wanted >= most })),
     strip.budget_usd === null ? null : button("Budget…", () => changeBudget(store)),
     button("Stop…", () => stopRun(run), { class: "danger", disabled: strip.state === "stopping", data: { act: "stop" } }),
   ];
 }
 
-export function piecesOf(strip) {
-  const ends = strip.counts.map(({ number, kind, words, outcome }) => ({ number, words, kind: outcome === "skipped" ? "skip" : kind }));
-  const waiting = Math.min(strip.waiting ?? 0, strip.running ?? 0);
-  const running = (strip.running ?? 0) - waiting;
-  return [
-    ...ends,
-    { number: running, kind: "run", words: `${running} under way` },
-    { number: waiting, kind: "wait", words: `${waiting} waiting` },
-    { number: strip.pending ?? 0, kind: "dim", words: `${strip.pending} not started` },
-  ];
+/** How its items have ended, as pieces of a bar. */
+export function endsOf({ counts }) {
+  return counts.map(({ number, kind, words, outcome }) => ({ number, words, kind: outcome === "skipped" ? "skip" : kind }));
+}
+
+function piecesOf(strip) {
+  const waiting = Math.min(strip.waiting, strip.running);
+  const running = strip.running - waiting;
+  const underWay = strip.is_live
+    ? [{ number: running, kind: "run", words: `${running} under way` }, { number: waiting, kind: "wait", words: `${waiting} waiting` }]
+    : [{ number: strip.running, kind: "warn", words: `${strip.running} not ended` }];
+  return [...endsOf(strip), ...underWay, { number: strip.pending, kind: "dim", words: `${strip.pending.toLocaleString("en")} not started` }];
 }
 
 function factsOf(store) {
@@ -94,9 +94,10 @@ function elapsedFact(strip, now) {
 }
 
 function etaFact(strip) {
-  const done = `${strip.ended} of ${plural(strip.total, "item")} ended`;
+  const ended = strip.ended.toLocaleString("en");
+  const done = `${ended} of ${plural(strip.total, "item")} ended`;
   if (strip.eta) return { name: "Time left", value: strip.eta.words, more: done };
-  return { name: "Items", value: `${strip.ended} of ${strip.total}`, more: strip.is_live ? "time left: not known yet" : "" };
+  return { name: "Items", value: `${ended} of ${strip.total.toLocaleString("en")}`, more: strip.is_live ? "time left: not known yet" : "" };
 }
 
 function spentFact(strip) {
@@ -111,16 +112,17 @@ function spentFact(strip) {
 }
 
 function parallelFact(strip) {
-  const { now, wanted, why } = strip.parallel;
-  return { name: "At once", value: strip.is_live && now !== wanted ? `${now} of ${wanted}` : String(wanted), more: why, kind: strip.is_live && now < wanted && why ? "warn" : "" };
+  const { now, wanted, why, effective } = strip.parallel;
+  return { name: "At once", value: strip.is_live && now !== wanted ? `${now} of ${wanted}` : String(wanted), more: [why, effective].filter(Boolean).join(" · "), kind: strip.is_live && now < wanted && why ? "warn" : "" };
 }
 
 function keysFact(strip, now) {
   if (!strip.keys) return null;
   const { free, held, cooling, rejected, next_at: nextAt } = strip.keys;
-  const left = cooling && nextAt !== null && strip.is_live ? Math.max(0, nextAt - now) : null;
+  if (!strip.is_live) return { name: "Keys", value: String(free + held + cooling + rejected), more: rejected ? `${rejected} rejected` : "", kind: rejected ? "bad" : "" };
+  const left = cooling && nextAt !== null ? nextAt - now : null;
   const more = [
-    held ? `${held} held` : "", cooling ? `${cooling} cooling${left === null ? "" : `, next in ${duration(Math.ceil(left))}`}` : "", rejected ? `${rejected} rejected` : "",
+    held ? `${held} held` : "", cooling ? `${cooling} cooling${left === null ? "" : `, next in ${countdown(left)}`}` : "", rejected ? `${rejected} rejected` : "",
   ];
   return {
     name: "Keys", value: `${free} free`, more: more.filter(Boolean).join(" · "),
@@ -129,9 +131,10 @@ function keysFact(strip, now) {
 }
 
 function limitsFact(strip) {
-  if (!strip.keys && !strip.limited_5_min) return null;
-  const number = strip.limited_5_min;
-  return { name: strip.is_live ? "429s, last 5 min" : "429s, its last 5 min", value: String(number), more: number ? "the provider asks for a slower pace" : "", kind: number ? "warn" : "" };
+  const number = strip.limited;
+  if (!strip.keys && !number) return null;
+  if (!strip.is_live) return { name: "429s", value: String(number), more: "", kind: "" };
+  return { name: "429s, last 5 min", value: String(number), more: number ? "the provider asks for a slower pace" : "", kind: number ? "warn" : "" };
 }
 
 function factView({ name, value, more, kind = "", part = null }) {

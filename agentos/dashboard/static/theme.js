@@ -5,6 +5,8 @@ import { button, h, icon, setAttribute } from "./dom.js";
 const NAMES = ["auto", "dark", "light"];
 const ICONS = { auto: "auto", dark: "moon", light: "sun" };
 const KEPT_AS = "agentos-theme";
+const SYSTEM_IS_DARK = matchMedia("(prefers-color-scheme: dark)");
+const known = new Map();
 
 export function themeSwitch() {
   const face = h("span", { class: "icon-box" });
@@ -19,11 +21,16 @@ export function themeSwitch() {
     keep(name);
     document.documentElement.dataset.theme = name;
     show();
-    document.dispatchEvent(new Event("themechange"));
+    changed();
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
+  SYSTEM_IS_DARK.addEventListener("change", changed);
   show();
   return control;
+}
+
+function changed() {
+  known.clear();
+  document.dispatchEvent(new Event("themechange"));
 }
 
 function chosen() {
@@ -39,7 +46,18 @@ function keep(name) {
   }
 }
 
-/** The page's colours for what is drawn on a canvas. */
+export function isDark() {
+  return chosen() === "dark" || (chosen() === "auto" && SYSTEM_IS_DARK.matches);
+}
+
+/** The page's colours for what is drawn on a canvas, which knows no tokens. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  if (!known.has(name)) {
+    const probe = h("span");
+    probe.style.color = `var(--${name})`;
+    document.body.append(probe);
+    known.set(name, getComputedStyle(probe).color);
+    probe.remove();
+  }
+  return known.get(name);
 }

@@ -3,7 +3,8 @@
 import { itemHash } from "./acts.js";
 import { button, h, setChildren, setText } from "./dom.js";
 import { clock, duration, percent } from "./format.js";
-import { colour } from "./theme.js";
+import { colour, isDark } from "./theme.js";
+import { announce } from "./widgets.js";
 
 const [LABELS, AXIS, LANE, PAD, LEAST_LABEL] = [64, 26, 34, 4, 44];
 const NODE_HUES = [214, 168, 205, 140, 188, 222, 120, 178]; // From green to blue: waits have the other colours.
@@ -14,11 +15,12 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14
 /** How long the slots were at work and what they waited for, in seconds. Pure. */
 export function timeByKind(blocks, now) {
   const sums = new Map();
+  let inNodes = 0;
   for (const block of blocks) {
-    if (block.kind === "call") continue;
-    sums.set(block.kind, (sums.get(block.kind) ?? 0) + Math.max(0, (block.end ?? now) - block.start));
+    const seconds = Math.max(0, (block.end ?? now) - block.start);
+    sums.set(block.kind, (sums.get(block.kind) ?? 0) + seconds);
+    if (block.kind !== "node" && block.node) inNodes += seconds;
   }
-  const inNodes = ["busy", "limited", "budget", "paused"].reduce((sum, kind) => sum + (sums.get(kind) ?? 0), 0);
   if (sums.has("node")) sums.set("node", Math.max(0, sums.get("node") - inNodes));
   return sums;
 }
@@ -91,7 +93,7 @@ export function timelineView(store) {
     drawLanes(pen, lanes, width);
     drawAxis(pen, range(), xOf, width, height);
     const now = store.now();
-    const order = { node: 0, start: 1, call: 3 };
+    const order = { node: 0, start: 1 };
     const blocks = blocksOf().sort((a, b) => (order[a.kind] ?? 2) - (order[b.kind] ?? 2));
     for (const block of blocks) drawBlock(pen, block, xOf, now, width, store.stages, picked);
     const isRoomy = (block) => block.kind === "node" && xOf(block.end ?? now) - xOf(block.start) > LEAST_LABEL;
@@ -124,7 +126,7 @@ export function timelineView(store) {
     const slot = Math.floor((y - AXIS) / LANE);
     const at = secondsAt(x);
     const near = ((range()[1] - range()[0]) / Math.max(1, canvas.clientWidth)) * 3;
-    const found = blocksOf().filter((block) => block.slot === slot && block.kind !== "call" && block.start - near <= at && (block.end ?? store.now()) + near >= at);
+    const found = blocksOf().filter((block) => block.slot === slot && block.start - near <= at && (block.end ?? store.now()) + near >= at);
     return found.sort((a, b) => Number(a.kind === "node") - Number(b.kind === "node"))[0] ?? null;
   };
   const show = (block, x, y) => {
@@ -202,7 +204,7 @@ export function timelineView(store) {
     const [from, to] = range();
     if (block.start < from || block.start > to) pan(block.start - (from + to) / 2);
     show(block, Math.max(LABELS, xOf(block.start)), AXIS + block.slot * LANE + LANE / 2);
-    canvas.setAttribute("aria-label", `${block.label}: ${block.words || block.node}. Enter opens the item`);
+    announce(`${block.label}: ${block.words || block.node}. Enter opens the item`);
   };
   const resized = new ResizeObserver(wish);
   const connect = () => {
@@ -217,11 +219,10 @@ export function timelineView(store) {
   return { element, update, tick: () => (store.strip?.is_live ? wish() : undefined), connect, destroy, keys: {} };
 }
 
-export function nodeColour(node, stages) {
+function nodeColour(node, stages) {
   const place = stages.indexOf(node);
   const number = place >= 0 ? place : [...node].reduce((sum, letter) => sum + letter.charCodeAt(0), 0);
-  const isDark = getComputedStyle(document.documentElement).colorScheme === "dark";
-  return `hsl(${NODE_HUES[number % NODE_HUES.length]} ${isDark ? "42% 50%" : "52% 64%"})`;
+  return `hsl(${NODE_HUES[number % NODE_HUES.length]} ${isDark() ? "42% 50%" : "52% 64%"})`;
 }
 
 /** The longest stretch of a block without a wait in it. Pure. */
@@ -276,13 +277,6 @@ function drawBlock(pen, block, xOf, now, width, stages, picked) {
   if (right < LABELS || left > width) return;
   const top = AXIS + block.slot * LANE + PAD;
   const wide = Math.max(1.5, right - left - (block.kind === "node" ? 1 : 0));
-  if (block.kind === "call") {
-    pen.fillStyle = colour("text");
-    pen.globalAlpha = 0.35;
-    pen.fillRect(left, top + LANE - PAD * 2 - 3, wide, 2);
-    pen.globalAlpha = 1;
-    return;
-  }
   pen.beginPath();
   pen.roundRect(left, top, wide, LANE - PAD * 2, Math.min(3, wide / 2));
   if (block.kind === "node") {

@@ -1,19 +1,21 @@
 // Past runs side by side: success, cost, wall time, speed-up; flaky items; durations by node; two runs compared.
 
 import { get } from "./api.js";
-import { button, h, setChildren } from "./dom.js";
+import { button, h, keepingFocus, setChildren } from "./dom.js";
 import { clock, count, duration, moment, money, percent } from "./format.js";
-import { kindClass, meter, notice, refused, stateWord } from "./widgets.js";
+import { isFrozen, isRunThere } from "./frozen.js";
+import { kindClass, loading, meter, notice, refused, stateWord } from "./widgets.js";
 import { table } from "./view-item.js";
 
 const NODES_SHOWN = 40;
 
 export function historyView(goTo) {
-  const body = h("div");
+  const body = h("div", {}, loading());
   const tools = h("div", { class: "tools" });
   const element = h("div", {}, h("div", { class: "page-head" }, h("h1", { text: "History" })), tools, body);
   const chosen = { project: "", workflow: "" };
   const picked = new Set();
+  let asked = 0;
   const compare = button("Compare", () => goTo(`#/compare/${[...picked].map(encodeURIComponent).join("/")}`), { class: "primary" });
   const said = h("span", { class: "dim" });
 
@@ -27,9 +29,11 @@ export function historyView(goTo) {
   };
   const load = async () => {
     try {
+      const mine = ++asked;
       const history = await get("/api/history", chosen);
-      setChildren(tools, filterOf("Project", "project", history.projects.map((one) => [one.project_dir, one.project])), filterOf("Workflow", "workflow", history.workflows.map((name) => [name, name])),
-        h("span", { class: "spring" }), said, compare);
+      if (mine !== asked) return;
+      keepingFocus(tools, () => setChildren(tools, filterOf("Project", "project", history.projects.map((one) => [one.project_dir, one.project])), filterOf("Workflow", "workflow", history.workflows.map((name) => [name, name])),
+        isFrozen ? null : [h("span", { class: "spring" }), said, compare]));
       setChildren(body, history.runs.length ? [runsTable(history.runs, pick), flakyPart(history.flaky), nodesPart(history.nodes)] : h("div", { class: "panel" }, notice(history.notice ?? { text: "No run has ended yet." })));
       tools.hidden = !history.runs.length && !chosen.project && !chosen.workflow;
       pick("", false);
@@ -47,25 +51,31 @@ export function historyView(goTo) {
   return { element, load, title: "History" };
 }
 
+/** A report has the page of one run only. */
+function nameOf(run) {
+  const words = [h("span", { class: "name", text: run.project }), " ", h("span", { class: "dim", text: run.workflow })];
+  return isRunThere(run.run) ? h("a", { href: `#/runs/${encodeURIComponent(run.run)}` }, words) : words;
+}
+
 function runsTable(runs, pick) {
   const longest = Math.max(1, ...runs.map((run) => run.wall_seconds ?? 0));
   const row = (run) => h("tr", {},
-    h("td", {}, h("input", { type: "checkbox", value: run.run, "aria-label": `Compare ${run.project} ${run.workflow}, ${moment(run.started)}`, on: { change: (event) => pick(run.run, event.target.checked) } })),
-    h("th", { scope: "row", class: "keep" }, h("a", { href: `#/runs/${encodeURIComponent(run.run)}` }, h("span", { class: "name", text: run.project }), " ", h("span", { class: "dim", text: run.workflow }))),
+    isFrozen ? null : h("td", {}, h("input", { type: "checkbox", value: run.run, "aria-label": `Compare ${run.project} ${run.workflow}, ${moment(run.started)}`, on: { change: (event) => pick(run.run, event.target.checked) } })),
+    h("th", { scope: "row", class: "keep" }, nameOf(run)),
     h("td", {}, stateWord(run.kind, run.words)),
-    h("td", { class: "n" }, `${run.good} of ${run.total}`, h("span", { class: "dim", text: run.success === null ? "" : ` · ${percent(run.success)}` })),
+    h("td", { class: "n" }, `${run.good.toLocaleString("en")} of ${run.tried.toLocaleString("en")}${run.tried === run.total ? "" : " tried"}`, h("span", { class: "dim", text: run.success === null ? "" : ` · ${percent(run.success)}` })),
     h("td", { class: "n" }, run.wall_seconds === null ? "" : duration(run.wall_seconds), meter((run.wall_seconds ?? 0) / longest)),
     h("td", { class: "n", text: run.speed_up ? `${run.speed_up.toFixed(1)}×` : "" }), h("td", { class: "n", text: run.tokens ? count(run.tokens) : "" }),
     h("td", { class: "n", text: run.cost_usd ? money(run.cost_usd) : "" }), h("td", { class: "keep dim", text: moment(run.started) }));
   return h("div", { class: "panel table-scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, h("td"), ...[["Run"], ["State"], ["Success", 1], ["Wall time", 1], ["Speed-up", 1], ["Tokens", 1], ["Cost", 1], ["Started"]].map(([text, isNumber]) => h("th", { scope: "col", class: isNumber ? "n" : "", text })))),
+    h("thead", {}, h("tr", {}, isFrozen ? null : h("td"), ...[["Run"], ["State"], ["Success", 1], ["Wall time", 1], ["Speed-up", 1], ["Tokens", 1], ["Cost", 1], ["Started"]].map(([text, isNumber]) => h("th", { scope: "col", class: isNumber ? "n" : "", text })))),
     h("tbody", {}, runs.map(row))));
 }
 
 function flakyPart(flaky) {
   if (!flaky.length) return null;
   return h("section", {}, h("h2", { class: "section", text: "Flaky items" }), table("Flaky items", [["Item"], ["Workflow"], ["Runs", 1], ["Failed", 1], ["Retries", 1], [""]],
-    flaky.map((item) => h("tr", {}, h("th", { scope: "row", text: item.label }), h("td", { text: `${item.project} ${item.workflow}` }), h("td", { class: "n", text: item.runs }), h("td", { class: "n", text: item.failed }), h("td", { class: "n", text: item.retries }), h("td", { class: "dim", text: item.words })))));
+    flaky.map((item) => h("tr", {}, h("th", { scope: "row", class: "keep", text: item.label }), h("td", { text: `${item.project} ${item.workflow}` }), h("td", { class: "n", text: item.runs }), h("td", { class: "n", text: item.failed }), h("td", { class: "n", text: item.retries }), h("td", { class: "keep dim", text: item.words })))));
 }
 
 function nodesPart(nodes) {
@@ -77,7 +87,7 @@ function nodesPart(nodes) {
 }
 
 export function compareView(a, b) {
-  const body = h("div");
+  const body = h("div", {}, loading());
   const element = h("div", {}, h("nav", { class: "crumbs", "aria-label": "Where you are" }, h("a", { href: "#/history", text: "History" })), h("h1", { text: "Two runs compared" }), body);
   const load = async () => {
     try {

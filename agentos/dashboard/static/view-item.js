@@ -3,19 +3,19 @@
 import { get, runPath } from "./api.js";
 import { actionButton, itemHash } from "./acts.js";
 import { changes, diffView } from "./diff.js";
-import { append, button, h, icon, setChildren } from "./dom.js";
-import { clock, count, duration, money } from "./format.js";
-import { elapsedOf } from "./items.js";
+import { append, button, h, icon, keepingFocus, setChildren } from "./dom.js";
+import { clock, count, duration, money, plural } from "./format.js";
+import { elapsedOf, marksOf, placeOfEnd } from "./items.js";
 import { logView } from "./log.js";
 import { sanitisedDocument } from "./sanitised.js";
-import { command, kindClass, refused, stateWord, tabList, tabPanel } from "./widgets.js";
+import { command, kindClass, loading, refused, stateWord, tabList, tabPanel } from "./widgets.js";
 
 const DOT_STATES = { d: "done", n: "now", w: "now", x: "bad", "-": "", ".": "" };
 
 export function itemView(store, itemId, wantedTab, goTo) {
   const head = h("div");
   const tabsBox = h("div");
-  const panelBox = h("div");
+  const panelBox = h("div", {}, loading());
   const element = h("div", {}, head, tabsBox, panelBox);
   let detail = null;
   let part = null;
@@ -68,7 +68,7 @@ export function itemView(store, itemId, wantedTab, goTo) {
   const makePart = (name) => {
     if (name === "log") return detail?.log ? logView(store, itemId) : { element: h("p", { class: "empty-line", text: row()?.state === "pending" ? "It has not started: there is no log yet." : "It has no log." }) };
     if (name === "review") return { element: reviewPart(detail.review) };
-    if (name === "documents") return documentsPart(store, itemId, detail.documents);
+    if (name === "documents") return documentsPart(store, itemId, detail);
     if (name === "branch") return branchPart(store, itemId, detail.branch);
     if (name === "tests") return documentPart(store, itemId, detail.test_report);
     if (name === "calls") return { element: callsTable(detail.calls) };
@@ -77,12 +77,11 @@ export function itemView(store, itemId, wantedTab, goTo) {
   const drawHead = () => {
     const item = row();
     if (!item) return;
-    const held = head.contains(document.activeElement) ? document.activeElement.dataset.act : null;
-    setChildren(head, crumbs(), headView(store, item, detail));
-    if (held) head.querySelector(`[data-act="${held}"]`)?.focus();
+    keepingFocus(head, () => setChildren(head, crumbs(), headView(store, item, detail)));
   };
+  const inOrder = () => [...store.items.values()].sort((a, b) => a.place - b.place).map((item) => item.id);
   const crumbs = () => {
-    const ids = [...store.items.values()].sort((a, b) => a.place - b.place).map((item) => item.id);
+    const ids = inOrder();
     const place = ids.indexOf(itemId);
     const link = (id, figure, label) => (id === undefined ? null : h("a", { class: "button small", href: itemHash(store.run, id, tab ?? ""), "aria-label": label, title: label }, icon(figure)));
     return h("nav", { class: "crumbs", "aria-label": "Where you are" },
@@ -92,7 +91,7 @@ export function itemView(store, itemId, wantedTab, goTo) {
   };
   const update = () => {
     const item = store.items.get(itemId);
-    const state = JSON.stringify([item?.state, item?.outcome, item?.node, item?.attempt, item?.calls, item?.reason, item?.needs]);
+    const state = JSON.stringify([item?.state, item?.outcome, item?.node, item?.attempt, item?.calls, item?.reason, item?.needs, item?.withdrawn]);
     if (state === shownState) return;
     shownState = state;
     drawHead();
@@ -105,17 +104,19 @@ export function itemView(store, itemId, wantedTab, goTo) {
   };
   const onAnswered = () => load();
   const jump = (step) => {
-    const ids = [...store.items.values()].sort((a, b) => a.place - b.place).map((item) => item.id);
+    const ids = inOrder();
     const next = ids[ids.indexOf(itemId) + step];
     if (next !== undefined) location.hash = itemHash(store.run, next, tab ?? "");
   };
-  document.addEventListener("answered", onAnswered);
   return {
     element, update, tick,
     get title() {
       return `${row()?.label ?? itemId}: ${row()?.words ?? ""}`;
     },
-    keys: new Proxy({}, { get: (_, key) => ({ j: () => jump(1), k: () => jump(-1), Escape: () => goTo(`#/runs/${encodeURIComponent(store.run)}`) })[key] ?? part?.keys?.[key] }),
+    get keys() {
+      return { ...part?.keys, j: () => jump(1), k: () => jump(-1), Escape: () => goTo(`#/runs/${encodeURIComponent(store.run)}`) };
+    },
+    connect: () => document.addEventListener("answered", onAnswered),
     destroy() {
       document.removeEventListener("answered", onAnswered);
       part?.destroy?.();
@@ -126,8 +127,8 @@ export function itemView(store, itemId, wantedTab, goTo) {
 /** What a tab shows: when it is the same, the tab is not drawn anew, and a reader keeps the place. */
 function partOf(name, detail) {
   if (!detail) return null;
-  return { review: detail.review, documents: detail.documents, branch: detail.branch, tests: detail.test_report, calls: detail.calls }[name]
-    ?? [detail.nodes, detail.attempts, detail.facts, detail.notices, detail.traceback, detail.resume, detail.approval];
+  return { review: detail.review, documents: [detail.documents, detail.rounds], branch: detail.branch, tests: detail.test_report, calls: detail.calls }[name]
+    ?? [detail.nodes, detail.attempts, detail.facts, detail.notices, detail.traceback, detail.checkpoint, detail.approval];
 }
 
 function nowWords(item, now) {
@@ -140,8 +141,9 @@ function headView(store, item, detail) {
   const facts = [
     seconds === null ? null : ["Time", clock(seconds), item.usual ? `usually ${duration(item.usual)}` : ""],
     item.attempt > 1 ? ["Attempt", String(item.attempt), item.resumed_after ? `continued after ${item.resumed_after}` : ""] : null,
+    item.cluster_node ? ["Node", item.cluster_node, ""] : null,
     item.input_tokens + item.output_tokens ? ["Tokens", count(item.input_tokens + item.output_tokens), `${count(item.input_tokens)} in, ${count(item.output_tokens)} out`] : null,
-    item.cost_usd ? ["Cost", money(item.cost_usd, { exact: true }), item.calls ? `${item.calls} calls` : ""] : null,
+    item.cost_usd ? ["Cost", money(item.cost_usd, { exact: true }), item.calls ? plural(item.calls, "call") : ""] : null,
     item.waited >= 1 ? ["Waited", duration(item.waited), "for keys and limits"] : null,
     item.branch ? ["Branch", changes(item.branch.added, item.branch.removed), item.branch.name] : null,
   ].filter(Boolean);
@@ -151,7 +153,7 @@ function headView(store, item, detail) {
       h("div", { class: "strip-name" }, h("h1", {}, h("span", { text: item.label }), item.title && item.title !== item.label ? h("span", { class: "dim", text: item.title }) : null)),
       stateLine(item, store.now()),
       h("div", { class: "controls" }, offered.map((action) => actionButton(action, {
-        store, item, command: detail?.review?.command ?? detail?.resume?.command ?? "", review: detail?.review, isSmall: false,
+        store, item, command: detail?.review?.command ?? "", review: detail?.review, isSmall: false,
       })))),
     item.reason ? h("p", { class: `reason ${kindClass(item.kind)}`, text: item.reason }) : null,
     stagesView(store.stages, item),
@@ -165,11 +167,11 @@ function stateLine(item, now) {
 }
 
 function stagesView(stages, item) {
-  const marks = [...(item.dots ?? "")];
+  const marks = marksOf(item, stages);
   if (!stages.length || !marks.length) return null;
+  const end = placeOfEnd(item, marks);
   return h("ol", { class: "stages", "aria-label": "Stages" }, marks.map((dot, place) => {
-    const isWhere = item.node === stages[place] && item.state === "ended" && item.kind === "warn";
-    const state = isWhere ? "warn" : DOT_STATES[dot];
+    const state = place === end ? "warn" : DOT_STATES[dot] ?? "";
     const told = { done: ", done", now: ", now", bad: ", failed here", warn: ", here" }[state] ?? "";
     return h("li", { data: { state } }, h("i", { "aria-hidden": "true" }), stages[place] ?? "", h("span", { class: "unseen", text: told }));
   }));
@@ -190,13 +192,13 @@ function paper(shown) {
 }
 
 function documentPart(store, itemId, name) {
-  const box = h("div", { class: "document-box" });
+  const box = h("div", { class: "document-box" }, loading());
   const load = async () => setChildren(box, paper(await get(runPath(store.run, "/document"), { id: itemId, name })));
   return { element: box, load };
 }
 
-function documentsPart(store, itemId, documents) {
-  const box = h("div");
+function documentsPart(store, itemId, { documents, rounds }) {
+  const box = h("div", {}, loading());
   const side = h("nav", { class: "side", "aria-label": "Documents" });
   const show = async (control, load) => {
     for (const one of side.querySelectorAll("button")) one.removeAttribute("aria-current");
@@ -215,8 +217,8 @@ function documentsPart(store, itemId, documents) {
   };
   const controls = documents.map((known) => entry(known.title, known.words ?? known.kind, open(known)));
   append(side, controls);
-  const rounds = ["draft", "final"].flatMap((kind) => documents.filter((known) => known.kind === kind));
-  const pairs = rounds.slice(1).map((to, place) => [rounds[place], to]);
+  const named = (name) => documents.find((known) => known.name === name);
+  const pairs = rounds.map((pair) => pair.map(named));
   if (pairs.length) append(side, [h("h2", { text: "Between rounds" }), pairs.map(([from, to]) => entry(`${shortTitle(from)} → ${shortTitle(to)}`, "what changed", compare(from, to)))]);
   const first = Math.max(0, documents.findIndex((known) => known.kind === "final"));
   return { element: h("div", { class: "split" }, side, box), load: () => show(controls[first], open(documents[first])) };
@@ -227,7 +229,7 @@ function shortTitle(known) {
 }
 
 function branchPart(store, itemId, branch) {
-  const box = h("div");
+  const box = h("div", {}, loading());
   const facts = h("dl", { class: "pairs" },
     h("dt", { text: "Branch" }), h("dd", { class: "mono", text: branch.name }),
     h("dt", { text: "Base" }), h("dd", { class: "mono", text: branch.base }),
@@ -259,9 +261,9 @@ function aboutPart(detail) {
     pairs.push(h("dt", { text: "Approval" }), h("dd", {}, h("span", { class: kindClass(detail.approval.kind), text: detail.approval.words })));
     if (detail.approval.hash) pairs.push(h("dt", { text: "Hash" }), h("dd", { class: "mono", text: detail.approval.hash }));
   }
+  if (detail.checkpoint) pairs.push(h("dt", { text: "Checkpoint" }), h("dd", { text: detail.checkpoint }));
   return h("div", {},
-    pairs.length || detail.resume ? section("Facts", pairs.length ? h("dl", { class: "pairs" }, pairs) : null,
-      detail.resume ? h("p", { class: "resume-line" }, `${detail.resume.text} `, detail.resume.command ? command(detail.resume.command) : null) : null) : null,
+    pairs.length ? section("Facts", h("dl", { class: "pairs" }, pairs)) : null,
     detail.notices.length ? section("What happened to it", h("ul", {}, detail.notices.map((text) => h("li", { text })))) : null,
     detail.traceback ? section("Traceback", h("pre", { class: "document-text", tabindex: "0", text: detail.traceback })) : null,
     detail.nodes.length ? table("Steps", [["Step"], ["Began", 1], ["Took", 1], ["Usually", 1]], detail.nodes.map((node) => h("tr", {}, h("td", { text: node.node }), h("td", { class: "n", text: clock(node.start) }),

@@ -9,15 +9,15 @@ import { stripView } from "./strip.js";
 import { timelineView } from "./timeline.js";
 import { notice, refused, tabList, tabPanel } from "./widgets.js";
 
-export const RUN_TABS = ["items", "timeline", "keys", "notes"];
+const RUN_TABS = ["items", "timeline", "keys", "notes"];
 
 export function runView(store, wantedTab, goTo) {
   const strip = stripView(store);
   const needs = needsView(store);
   const tabsBox = h("div");
   const panelBox = h("div");
-  const tab = RUN_TABS.includes(wantedTab) ? wantedTab : "items";
-  const part = makePart(store, tab);
+  let tab = "";
+  let part = null;
   const element = h("div", {}, strip.element, needs.element, tabsBox, panelBox);
   const runHash = `#/runs/${encodeURIComponent(store.run)}`;
   let counted = "";
@@ -27,7 +27,7 @@ export function runView(store, wantedTab, goTo) {
       { name: "items", label: "Items", count: ` ${store.items.size.toLocaleString("en")}` }, { name: "timeline", label: "Timeline" },
       { name: "keys", label: "Keys", count: store.keys.length ? ` ${store.keys.length}` : "" }, { name: "notes", label: "Notes", count: store.notes.size ? ` ${store.notes.size}` : "" },
     ];
-    const key = JSON.stringify(tabs);
+    const key = JSON.stringify([tab, tabs]);
     if (key === counted) return;
     counted = key;
     const focused = tabsBox.contains(document.activeElement);
@@ -38,21 +38,31 @@ export function runView(store, wantedTab, goTo) {
     strip.update();
     needs.update();
     drawTabs();
+    if (part.isOutdated?.()) showTab(tab);
     part.update();
   };
-  drawTabs();
-  setChildren(panelBox, tabPanel(tab, part.element));
+  /** The place on the page and the focus stay: strip and needs are not drawn anew. */
+  const showTab = (name) => {
+    const wasInside = panelBox.contains(document.activeElement);
+    part?.destroy?.();
+    tab = RUN_TABS.includes(name) ? name : "items";
+    part = makePart(store, tab);
+    drawTabs();
+    setChildren(panelBox, tabPanel(tab, part.element));
+    if (wasInside) tabsBox.querySelector('[aria-selected="true"]').focus({ preventScroll: true });
+    part.connect?.();
+    part.load?.().catch((error) => setChildren(panelBox, tabPanel(tab, refused(error))));
+  };
   return {
-    element, update,
+    element, update, showTab, store,
     tick: () => {
       strip.tick();
       part.tick?.();
     },
-    keys: { ...part.keys, i: () => goTo(runHash), t: () => goTo(`${runHash}/timeline`) },
-    connect() {
-      part.connect?.();
-      part.load?.().catch((error) => setChildren(panelBox, tabPanel(tab, refused(error))));
+    get keys() {
+      return { ...part.keys, i: () => goTo(runHash), t: () => goTo(`${runHash}/timeline`) };
     },
+    connect: () => showTab(wantedTab),
     destroy: () => part.destroy?.(),
   };
 }
@@ -61,7 +71,7 @@ function makePart(store, tab) {
   if (tab === "timeline") return { ...timelineView(store), load: () => store.loadBlocks() };
   if (tab === "keys") return keysPart(() => store.keys, () => store.now());
   if (tab === "notes") return notesPart(store);
-  if (store.notice && !store.items.size) return { element: h("div", { class: "panel" }, notice(store.notice)), update: () => {}, keys: {} };
+  if (store.notice && !store.items.size) return { element: h("div", { class: "panel" }, notice(store.notice)), update: () => {}, isOutdated: () => store.items.size > 0, keys: {} };
   return itemsView(store);
 }
 

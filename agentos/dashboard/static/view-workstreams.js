@@ -2,11 +2,12 @@
 
 import { get } from "./api.js";
 import { h, setChildren } from "./dom.js";
+import { isRunThere } from "./frozen.js";
 import { table } from "./view-item.js";
-import { kindClass, notice, problem, refused, stateWord } from "./widgets.js";
+import { kindClass, loading, notice, problem, refused, stateWord } from "./widgets.js";
 
 export function workstreamsView() {
-  const body = h("div");
+  const body = h("div", {}, loading());
   const element = h("div", {}, h("div", { class: "page-head" }, h("h1", { text: "Workstreams" })), body);
   const load = async () => {
     try {
@@ -32,7 +33,7 @@ function projectView(project) {
 function streamsTable(streams) {
   const distance = (one) => [one.ahead ? `${one.ahead} ahead` : "", one.behind ? `${one.behind} behind` : ""].filter(Boolean).join(", ");
   return table("Workstreams", [["Workstream"], ["State"], ["Branch"], ["Against its base"], ["Uncommitted", 1], ["Size", 1], ["Last"]], streams.map((one) => h("tr", {},
-    h("th", { scope: "row", class: "keep" }, one.run ? h("a", { href: `#/runs/${encodeURIComponent(one.run)}`, text: one.slug }) : one.slug),
+    h("th", { scope: "row", class: "keep" }, one.run && isRunThere(one.run) ? h("a", { href: `#/runs/${encodeURIComponent(one.run)}`, text: one.slug }) : one.slug),
     h("td", {}, stateWord(one.kind, one.words), one.node ? h("div", { class: "dim", text: one.node }) : null, one.text ? h("div", { class: "dim", text: one.text }) : null),
     h("td", { class: "mono keep", text: one.branch }), h("td", { class: "keep", text: distance(one) }), h("td", { class: "n", text: one.changes || "" }), h("td", { class: "n", text: one.size }), h("td", { class: "keep dim", text: one.last_event }))));
 }

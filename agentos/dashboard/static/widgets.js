@@ -38,6 +38,11 @@ export function copyButton(textOf, label = "Copy", words = null) {
   }, { class: words ? "small" : "quiet square small", "aria-label": label, title: label });
 }
 
+/** In place of what is asked for and not there yet. */
+export function loading() {
+  return h("div", { class: "placeholder slow", role: "status", text: "Loading…" });
+}
+
 /** In place of something empty: what is the case, and what to do next. */
 export function notice(told) {
   return h("div", { class: "empty" },
@@ -64,7 +69,8 @@ export function toast(text, kind = "good", { hint = "", commandText = "" } = {})
     h("div", {}, h("div", { text }), hint ? h("div", { class: "dim", text: hint }) : null, commandText ? command(commandText) : null),
     button(icon("close"), close, { class: "quiet square small", "aria-label": "Dismiss" }));
   toasts.append(told);
-  setTimeout(close, kind === "bad" || commandText ? 15_000 : 4000);
+  const closeUnlessRead = () => (told.matches(":hover, :focus-within") ? setTimeout(closeUnlessRead, 1000) : close());
+  setTimeout(closeUnlessRead, kind === "bad" || commandText ? 15_000 : 4000);
 }
 
 /**
@@ -114,7 +120,7 @@ export function tabList(label, tabs, chosen, onChoose) {
     type: "button", role: "tab", id: `tab-${tab.name}`, "aria-controls": "tab-panel",
     "aria-selected": String(tab.name === chosen), tabindex: tab.name === chosen ? "0" : "-1",
     on: { click: () => onChoose(tab.name) },
-  }, tab.label, h("span", { class: "count", text: tab.count ?? "" })));
+  }, tab.label, tab.count ? h("span", { class: "count", text: tab.count }) : null));
   list.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;

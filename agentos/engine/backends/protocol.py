@@ -34,6 +34,10 @@ class WorkerSetup:
     """What workers load beside the graph, see `engine/worker_extension.py`."""
     extension_options: Mapping[str, Any] = field(default_factory=dict)
     """For its `preload`; plain data."""
+    service_port: int = 0
+    """Of this machine's loopback: what listens there serves workers wherever they are. 0 without one."""
+    service_variables: frozenset[str] = frozenset()
+    """The variables of the environment that lead there. What they hold is good for nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ class LoadFailure:
     """The message says all there is to say."""
     is_of_graph: bool = True
     """Else of what workers are to run on."""
+    has_died: bool = False
+    """The process that loads it; whether that was the graph's doing is not known."""
 
     def error(self) -> UsageError:
         if self.is_usage:
@@ -81,6 +87,10 @@ class WorkerEvents(Protocol):
 class BackendEvents(WorkerEvents, Protocol):
     """What the coordinator hears."""
 
+    def loading(self, pid: int) -> None:
+        """A process of this machine has begun to load the graph."""
+        ...
+
     def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
         """Workers can start. The keys are those of the graph's input, if it has a fixed set.
 
@@ -104,6 +114,10 @@ class BackendEvents(WorkerEvents, Protocol):
 
     def places_changed(self, count: int) -> None:
         """So many workers can run at once from now on. Backends without such a limit never say it."""
+        ...
+
+    def worker_reached(self, item_id: str, port: int) -> None:
+        """A worker elsewhere is about to connect to the service port; on this machine it comes from that port."""
         ...
 
     def failing(self, reason: str) -> None:
@@ -135,6 +149,14 @@ class Backend(Protocol):
 
     def node_of(self, item_id: str) -> str:
         """The name of the machine that the item's worker is on; empty where there is only one."""
+        ...
+
+    def is_elsewhere(self, item_id: str) -> bool:
+        """Whether the item's worker is on another machine than the coordinator."""
+        ...
+
+    def retire(self, node: str, reason: str) -> bool:
+        """Nothing starts on this other machine any more. False when there is nowhere else to start anything."""
         ...
 
     def is_suspended(self, item_id: str) -> bool:

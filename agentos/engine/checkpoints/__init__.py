@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING
 
 from agentos.database import Database, database_at, database_of, is_database
 from agentos.engine.checkpoints.access import StoreAccess
-from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnwritable, ItemCheckpoint
-from agentos.engine.checkpoints.sqlite import SET_ASIDE, SET_ASIDE_FORMAT, SqliteStore, scratch_checkpoint
+from agentos.engine.checkpoints.protocol import (
+    SET_ASIDE_FORMAT,
+    CheckpointStore,
+    CheckpointUnwritable,
+    ItemCheckpoint,
+)
+from agentos.engine.checkpoints.sqlite import SET_ASIDE, SqliteStore
 from agentos.paths import checkpoints_dir, home_dir
 
 if TYPE_CHECKING:
-    from agentos.engine.checkpoints.postgres_session import Session
+    from agentos.engine.checkpoints.postgres_session import Session, SessionProbe
 
 _COMMAND_PATIENCE_SECONDS = 5.0
 _sessions: dict[Database, Session] = {}
@@ -96,6 +101,21 @@ def waiting_as_a_run(
         yield
 
 
+def probe_of(
+    project_dir: Path, *, on_wait: Callable[[str], None], is_hurried: Callable[[], bool]
+) -> SessionProbe | None:
+    """Tells a run whether its database answers, on a connection of its own; None where there is no database.
+
+    `on_wait` and `is_hurried` are called in whatever thread asks.
+    """
+    database = database_of(project_dir)
+    if database is None:
+        return None
+    from agentos.engine.checkpoints.postgres_session import Session, SessionProbe  # noqa: PLC0415
+
+    return SessionProbe(Session(database, on_wait=on_wait, is_hurried=is_hurried), session_of(database))
+
+
 def close_sessions() -> None:
     while _sessions:
         _sessions.popitem()[1].close()
@@ -122,4 +142,6 @@ def forget_set_aside(project_dir: Path, before: datetime) -> None:
 
 def scratch() -> ItemCheckpoint:
     """A checkpoint that nobody will resume from, in memory."""
+    from agentos.engine.checkpoints.sqlite_checkpoint import scratch_checkpoint  # noqa: PLC0415  As the store.
+
     return scratch_checkpoint()

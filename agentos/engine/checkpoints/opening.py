@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from agentos.engine.checkpoints.protocol import CheckpointStore, CheckpointUnusable, ItemCheckpoint, ItemRef
-from agentos.engine.plan import input_hash
+from agentos.engine.plan import work_hash
 from agentos.errors import CannotContinueError
 
 
 class InputChanged(CannotContinueError):
-    """The item has a checkpoint that belongs to another input."""
+    """The item has a checkpoint that belongs to another input, context or configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +27,33 @@ class Opened:
     """What a user should know: an earlier checkpoint is not resumed from."""
 
 
-def open_item(store: CheckpointStore, ref: ItemRef, item_input: dict[str, Any], *, fresh: bool = False) -> Opened:
-    """Open the item's checkpoint, in its worker. Raises InputChanged when it must not be resumed from."""
+def open_item(
+    store: CheckpointStore,
+    ref: ItemRef,
+    item_input: dict[str, Any],
+    options: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    fresh: bool = False,
+) -> Opened:
+    """Open the item's checkpoint, in its worker. Raises InputChanged when it must not be resumed from.
+
+    `options` are the item's, see `Item`.
+    """
     if fresh:
         store.remove(ref)
     checkpoint, notice = _open_usable(store, ref)
-    fingerprint, known = input_hash(item_input), checkpoint.standing.input_hash
+    fingerprint, known = work_hash(item_input, options), checkpoint.standing.input_hash
     if known is not None and known != fingerprint:
         checkpoint.close()
+        changed = "input" if known.partition("+")[0] != fingerprint.partition("+")[0] else "context or configuration"
         if not checkpoint.standing.is_untouched:
             raise InputChanged(
-                "the input has changed since this item's checkpoint was made. Run with --fresh to start over, "
-                "or restore the input to resume."
+                f"the {changed} has changed since this item's checkpoint was made. "
+                "Run with --fresh to start over, or restore what it began with to resume."
             )
         # Made ready by a run that was killed, or stopped in its first node: the old input has left nothing to keep.
         store.remove(ref)
-        checkpoint, notice = store.open(ref), "the input has changed; nothing was done with the old one"
+        checkpoint, notice = store.open(ref), f"the {changed} has changed; nothing was done with the old one"
         known = None
     if known is None:
         checkpoint.begin(fingerprint)

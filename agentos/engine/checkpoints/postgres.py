@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentos.engine.checkpoints import fences, record
+from agentos.engine.checkpoints.opened import OpenedCheckpoint
 from agentos.engine.checkpoints.postgres_session import Session
 from agentos.engine.checkpoints.protocol import (
     CheckpointUnusable,
@@ -26,11 +24,10 @@ from agentos.engine.checkpoints.protocol import (
     ItemRef,
     NotAsking,
     Standing,
+    aside_name,
 )
-from agentos.keys.redaction import MarkRedactor, Masking
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
     from psycopg import Cursor
 
     from agentos.engine.checkpoints.postgres_saver import PostgresItemSaver
@@ -77,7 +74,7 @@ class PostgresStore:
             raise NotAsking("the item has ended")
         opened = self._open_row(ref)
         if opened.standing.questions != list(questions):
-            raise NotAsking("the item asks something else, or nothing")
+            raise NotAsking("the item asks a different question, or none")
         opened.take_answer(answer, edit)
 
     def remove(self, ref: ItemRef) -> None:
@@ -94,7 +91,7 @@ class PostgresStore:
         self._session.commit(delete, self.hold(ref))
 
     def keep_aside(self, ref: ItemRef, kind: str) -> str:
-        aside = f"{kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+        aside = aside_name(kind)
 
         def rename(cursor: Cursor[Any]) -> None:
             cursor.execute(
@@ -179,18 +176,17 @@ class PostgresStore:
         return PostgresCheckpoint(self, self._session, ref, number, _standing(text))
 
 
-class PostgresCheckpoint:
+class PostgresCheckpoint(OpenedCheckpoint):
     """An item's rows, open in its worker."""
 
     def __init__(self, store: PostgresStore, session: Session, ref: ItemRef, number: int, standing: Standing) -> None:
+        super().__init__(ref.item_id)
         self._store = store
         self._session = session
         self._ref = ref
         self._number = number
         # The standing moves with each transaction, whichever threads they come from.
         self._lock = threading.Lock()
-        self.redactor: Masking = MarkRedactor()
-        self.has_steps = False
         self.standing = standing
 
     @property
@@ -198,42 +194,11 @@ class PostgresCheckpoint:
         """What LangGraph's rows of the item are found by."""
         return str(self._number)
 
-    @property
-    def config(self) -> RunnableConfig:
-        return {"configurable": {"thread_id": self._ref.item_id}}
-
     @cached_property
     def saver(self) -> PostgresItemSaver:
         from agentos.engine.checkpoints.postgres_saver import PostgresItemSaver  # noqa: PLC0415  Loads LangGraph.
 
         return PostgresItemSaver(self)
-
-    def read_saved_state(self) -> None:
-        """Read what a resume would. Raises CheckpointUnusable when it is not what was saved."""
-        try:
-            saved = self.saver.get_tuple(self.config)
-        except CheckpointUnwritable:
-            raise
-        except Exception as error:
-            # The serializer's own errors, of many kinds, all mean that the bytes are not what it wrote.
-            raise CheckpointUnusable("damaged", f"saved state cannot be read: {error}") from error
-        self.has_steps = saved is not None
-
-    def name_task(self, task_id: str, node: str) -> None:
-        self.saver.running[task_id] = node
-
-    def begin(self, input_hash: str) -> None:
-        self.move(lambda _: Standing(input_hash=input_hash))
-
-    def park(self, questions: list[Any], interrupt_ids: list[str] | None = None) -> None:
-        self.move(
-            lambda standing: replace(
-                standing, questions=questions, interrupt_ids=interrupt_ids, answer=None, edit=None
-            )
-        )
-
-    def take_answer(self, answer: Any, edit: dict[str, Any] | None) -> None:
-        self.move(lambda standing: replace(standing, answer=answer, edit=edit))
 
     def forget_used_answers(self) -> None:
         def restore(cursor: Cursor[Any]) -> None:
@@ -249,14 +214,6 @@ class PostgresCheckpoint:
             )
 
         self._commit(restore)
-
-    @contextmanager
-    def editing(self) -> Iterator[None]:
-        self.saver.is_edited_by_hand = True
-        try:
-            yield
-        finally:
-            self.saver.is_edited_by_hand = False
 
     def get(self, name: str) -> str | None:
         query = "SELECT value FROM facts WHERE item_id = %s AND name = %s"
@@ -302,6 +259,10 @@ class PostgresCheckpoint:
             self._session.commit(commit, self._store.hold(self._ref))
             self.standing = following
 
+    def _stand(self, after: Callable[[Standing], Standing], *, is_synced: bool = False) -> None:
+        """Every commit of the server is on its disk."""
+        self.move(after)
+
     def _commit(self, work: Callable[[Cursor[Any]], Any]) -> None:
         with self._lock:
             self._session.commit(work, self._store.hold(self._ref))
@@ -312,7 +273,7 @@ class PostgresCheckpoint:
             cursor.execute(
                 "UPDATE items SET standing = %s, changed = clock_timestamp() WHERE id = %s", (text, self._number)
             )
-        if following.questions not in (None, self.standing.questions):
+        if following.asks_anew(self.standing):
             self._keep_resumes(cursor)
 
     def _keep_resumes(self, cursor: Cursor[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,7 @@ from langgraph.checkpoint.base import CheckpointTuple, get_serializable_checkpoi
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from agentos.engine.checkpoints import progress
-from agentos.engine.checkpoints.protocol import Standing
+from agentos.engine.checkpoints.item_saver import ItemProgress
 from agentos.engine.checkpoints.serializer import ItemSerializer
 from agentos.keys.redaction import redact_record
 
@@ -38,20 +37,14 @@ class _WholeSerializer(ItemSerializer):
         return super().dumps_typed(obj.value if isinstance(obj, _Whole) else obj)
 
 
-class PostgresItemSaver(PostgresSaver):
-    """Knows the item by the number of its row; a graph knows it by its id.
-
-    Async nodes use the same, blocking, methods: one item has its process to itself.
-    """
+class PostgresItemSaver(ItemProgress, PostgresSaver):
+    """Knows the item by the number of its row; a graph knows it by its id."""
 
     def __init__(self, item: PostgresCheckpoint) -> None:
-        super().__init__(None, serde=_WholeSerializer(lambda data: item.redactor.redact(data)))  # type: ignore[arg-type]
+        serializer = _WholeSerializer(lambda data: item.redactor.redact(data), lambda: item.standing.resumes_after)
+        super().__init__(None, serde=serializer)
         self._item = item
         self._current: Cursor[Any] | None = None
-        self.running: dict[str, str] = {}
-        """Nodes of the step under way, by task id."""
-        self.is_edited_by_hand = False
-        """The next step is a person's edit of the state: what was asked still is."""
 
     def setup(self) -> None:
         """The session has made the tables."""
@@ -65,6 +58,7 @@ class PostgresItemSaver(PostgresSaver):
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         own = self._inside(config)
         found = self._item.read(lambda cursor: self._with(cursor, lambda: PostgresSaver.get_tuple(self, own)))
+        self.resumed.read(config, found)
         return None if found is None else self._outside(found)
 
     def list(self, config: Any, **kwargs: Any) -> Iterator[CheckpointTuple]:
@@ -87,7 +81,7 @@ class PostgresItemSaver(PostgresSaver):
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         """A finished step: on the server's disk before the next one starts."""
-        nested = progress.is_nested(config)
+        after = self.step_ends(config, metadata)
         shown = redact_record(get_serializable_checkpoint_metadata(config, metadata), self._item.redactor)
         values = {
             name: value if isinstance(value, _DeltaSnapshot) else _Whole(value)
@@ -96,15 +90,8 @@ class PostgresItemSaver(PostgresSaver):
         whole = {**checkpoint, "channel_values": values}
         own = self._inside(config)
 
-        def after(standing: Standing) -> Standing:
-            running = self.running.values()
-            return progress.after_step(
-                standing, metadata, running, nested=nested, is_edited_by_hand=self.is_edited_by_hand
-            )
-
         self._item.move(after, lambda cursor: self._with(cursor, lambda: self._put(own, whole, shown, new_versions)))
-        if not nested:
-            self.running.clear()
+        self.step_is_kept(config)
         return _of_thread(config, config["configurable"]["thread_id"], checkpoint["id"])
 
     def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
@@ -113,28 +100,13 @@ class PostgresItemSaver(PostgresSaver):
     # LangGraph hands over a task's path only where it sees a parameter of that name.
     def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
         """A finished task of an unfinished step."""
+        after = self.task_ends(config, writes, task_id, task_path)
         own = self._inside(config)
-
-        def after(standing: Standing) -> Standing:
-            return progress.after_writes(standing, writes, task_path, self.running.get(task_id))
 
         def put() -> None:
             PostgresSaver.put_writes(self, own, writes, task_id, task_path)
 
         self._item.move(after, lambda cursor: self._with(cursor, put))
-
-    async def aget_tuple(self, config: Any) -> Any:
-        return self.get_tuple(config)
-
-    async def alist(self, config: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        for entry in self.list(config, **kwargs):
-            yield entry
-
-    async def aput(self, *args: Any, **kwargs: Any) -> Any:
-        return self.put(*args, **kwargs)
-
-    async def aput_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        self.put_writes(config, writes, task_id, task_path)
 
     async def aget_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Mapping[str, Any]:
         return self.get_delta_channel_history(config=config, channels=channels)

@@ -25,7 +25,13 @@ ResultT = TypeVar("ResultT")
 Work = Callable[["psycopg.Cursor[Any]"], ResultT]
 
 _CONNECT_SECONDS = 5
+_HURRIED_CONNECT_SECONDS = 2
+_SILENT_SECONDS = 20.0
+"""The server itself gives up waiting for a lock before that."""
+_HURRIED_SILENT_SECONDS = 1.0
 _RETRY_SECONDS = 0.2
+_GIVEN_UP_SECONDS = 5.0
+"""A database that was waited for in vain is not asked again for as long: who ends a run has much to ask."""
 _SETTINGS = {
     "search_path": postgres_schema.SCHEMA,
     # A client that hangs or is cut off inside a transaction must not keep a claim from being taken over.
@@ -40,7 +46,6 @@ _SETTINGS = {
     "client_encoding": "UTF8",
 }
 _ALIVE = {
-    "connect_timeout": _CONNECT_SECONDS,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -82,6 +87,7 @@ class Session:
         self._connection: psycopg.Connection[Any] | None = None
         self._has_schema = False
         self._has_langgraph = False
+        self._given_up: tuple[float, StoreAway] | None = None
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """What a query finds; nothing where the schema was never made. Changes nothing, not even that."""
@@ -139,6 +145,11 @@ class Session:
         """Make the schema ready, and LangGraph's tables in it."""
         self._patiently(self._require_langgraph)
 
+    def give_up(self, away: StoreAway) -> None:
+        """It was waited for elsewhere, in vain: whoever asks in the next seconds is told so at once."""
+        with self._lock:
+            self._given_up = (time.monotonic() + _GIVEN_UP_SECONDS, away)
+
     def password(self) -> str:
         """The one that was used, wherever libpq found it: another machine has no file of ours."""
         return self._patiently(lambda connection: connection.info.password)
@@ -163,11 +174,14 @@ class Session:
         deadline = time.monotonic() + manners.patience_seconds
         has_told = False
         with self._lock:
+            if self._given_up is not None and time.monotonic() < self._given_up[0]:
+                raise self._given_up[1]
             while True:
                 try:
                     return self._once(work)
                 except StoreAway as away:
                     if time.monotonic() >= deadline or manners.is_hurried():
+                        self.give_up(away)
                         raise
                     if not has_told:
                         has_told = True
@@ -212,7 +226,9 @@ class Session:
             self._drop()
             database = self.database
             password = {"password": database.password} if database.password else {}
-            connection = _psycopg().connect(database.url, autocommit=True, **_ALIVE, **password)
+            limit = _HURRIED_CONNECT_SECONDS if self._manners.is_hurried() else _CONNECT_SECONDS
+            connection = _connect(database.url, autocommit=True, connect_timeout=limit, **_ALIVE, **password)
+            connection.longest_silence = self._longest_silence
             try:
                 names = ", ".join("set_config(%s, %s, false)" for _ in _SETTINGS)
                 connection.execute(f"SELECT {names}", [part for pair in _SETTINGS.items() for part in pair])
@@ -221,6 +237,9 @@ class Session:
                 raise
             self._connection = connection
         return self._connection
+
+    def _longest_silence(self) -> float:
+        return _HURRIED_SILENT_SECONDS if self._manners.is_hurried() else _SILENT_SECONDS
 
     def _require_schema(self, connection: psycopg.Connection[Any]) -> None:
         if not self._has_schema and not postgres_schema.is_current(connection):
@@ -240,6 +259,27 @@ class Session:
                 connection.close()
 
 
+class SessionProbe:
+    """Waits for a database instead of the session that is used: that one is never in the way of anybody."""
+
+    def __init__(self, session: Session, used: Session) -> None:
+        self._session = session
+        self._used = used
+
+    def wait(self) -> StoreAway | None:
+        try:
+            self._session.ask("SELECT 1")
+        except StoreAway as away:
+            return away
+        except Exception:
+            pass  # It answers; who asks for more hears the same.
+        return None
+
+    def give_up(self, why: Exception) -> None:
+        if isinstance(why, StoreAway):
+            self._used.give_up(why)
+
+
 def _psycopg() -> Any:
     """Loaded by those who use a database. Raises StoreRefuses where it is not installed."""
     try:
@@ -247,6 +287,13 @@ def _psycopg() -> Any:
     except ImportError as error:
         raise StoreRefuses(f"Checkpoints in PostgreSQL need psycopg ({error}): {install_line('cluster')}") from None
     return psycopg
+
+
+def _connect(url: str, **options: Any) -> Any:
+    _psycopg()
+    from agentos.engine.checkpoints.postgres_connection import BoundedConnection  # noqa: PLC0415  Loads psycopg.
+
+    return BoundedConnection.connect(url, **options)
 
 
 def _is_turned_away(text: str) -> bool:

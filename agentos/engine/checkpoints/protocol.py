@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -10,11 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agentos.errors import AgentosError
-from agentos.keys.redaction import Masking
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from agentos.keys.redaction import Masking
+
+
+SET_ASIDE_FORMAT = "%Y%m%d-%H%M%S"
+
+
+def aside_name(kind: str) -> str:
+    """What is added to the name of a checkpoint that is set aside: why, when, and by which process."""
+    return f"{kind}-{time.strftime(SET_ASIDE_FORMAT, time.gmtime())}-{os.getpid()}"
 
 
 class CheckpointUnwritable(Exception):
@@ -74,6 +85,7 @@ class Standing:
     resumes_after: str | None = None
     """The last finished node; None when none has finished."""
     input_hash: str | None = None
+    """Of its work: see `work_hash`."""
     questions: list[Any] | None = None
     """What the item asks a person, when it is parked."""
     interrupt_ids: list[str] | None = None
@@ -86,6 +98,16 @@ class Standing:
     """No node has left anything but an error: whatever its input was, it is as good as new."""
     steps: int = 0
     """How many steps are on the disk itself. It only grows: a copy that knows of more is proof of a loss."""
+
+    def asks_anew(self, before: Standing) -> bool:
+        """Whether the item has come to a question, be it in the same words again: what was answered is used."""
+        if self.questions is None:
+            return False
+        if self.questions != before.questions:
+            return True
+        if before.answer is None or self.answer is None:
+            return before.answer is not None
+        return len(self.interrupt_ids or ()) > 1 and len(self.answer) < len(before.answer)
 
 
 class CheckpointStore(Protocol):
@@ -157,6 +179,12 @@ class ItemCheckpoint(Protocol):
 
     def name_task(self, task_id: str, node: str) -> None:
         """LangGraph is about to run a node as this task; it tells its saver nothing but the task's id."""
+
+    def refuse_lost_subgraphs(self, task_id: str) -> None:
+        """Raises GraphChanged when a graph that the task has called was to go on and has not taken a step."""
+
+    def subgraph_goes_on(self, namespace: str) -> None:
+        """A node starts in the graph that LangGraph saves under this name."""
 
     def park(self, questions: list[Any], interrupt_ids: list[str] | None = None) -> None:
         """The item waits for a person's answer to these. Ends when it moves on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 
 from agentos.engine.checkpoints.protocol import Standing
@@ -16,10 +16,12 @@ _BLOCK_BYTES = 512
 """Lines are filled up to whole blocks, so that most replace one of the same length."""
 _MOST_READS = 3
 _MOST_BYTES = 1 << 26
+_NAMES = [known.name for known in fields(Standing)]
 
 
 def to_text(standing: Standing) -> str:
-    return json.dumps({"format": _FORMAT, **asdict(standing)}, default=str)
+    # Not `asdict`, which copies what it finds: this is written with every step of every item.
+    return json.dumps({"format": _FORMAT, **{name: getattr(standing, name) for name in _NAMES}}, default=str)
 
 
 def from_text(text: str) -> Standing | None:

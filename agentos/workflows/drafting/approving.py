@@ -26,7 +26,7 @@ from agentos.errors import AgentosError, UsageError
 from agentos.files import write_whole
 from agentos.git.command import Git
 from agentos.settings import Settings
-from agentos.sources import FolderSource, ItemKind, parse_source
+from agentos.sources import FolderSource, ItemKind, SourceItem, parse_source
 from agentos.workflows.document_paths import document_paths, lineage_dir
 from agentos.workflows.lineage import Lineage
 from agentos.workflows.registry import Workflow
@@ -44,15 +44,20 @@ class CheckFailed(AgentosError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StandingDocument:
     """A document as it stands in its place."""
 
     workflow: Workflow
     item_id: str
     path: Path
     text: str
-    issue_hash: str
-    """Of the current text of what it is written from; what its last review says when that is not found."""
+    source: SourceItem | None
+    """What it is written from, as it is now; None when that is not found."""
+
+    @property
+    def issue_hash(self) -> str:
+        """Of what it is written from; what its last review says when that is not found."""
+        return self.source.text_hash if self.source else _reviewed_for(self.text)
 
     @property
     def label(self) -> str:
@@ -65,8 +70,13 @@ class Standing:
         return is_current and isinstance(found, Intact) and not found.approval.is_rehearsal
 
 
-def find_standing(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str) -> Standing | None:
-    """The item's document, None when there is none yet. Raises UsageError when it is no UTF-8 text."""
+def find_standing(
+    project_dir: Path, settings: Settings, workflow: Workflow, item_id: str, also: Sequence[SourceItem] = ()
+) -> StandingDocument | None:
+    """The item's document, None when there is none yet. Raises UsageError when it is no UTF-8 text.
+
+    `also` is what documents are written from besides the project's issues and briefs.
+    """
     for path in document_paths(project_dir, settings, workflow.name, item_id):
         if not path.is_file():
             continue
@@ -74,19 +84,19 @@ def find_standing(project_dir: Path, settings: Settings, workflow: Workflow, ite
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise UsageError(f"{path.relative_to(project_dir)} is not UTF-8 text.") from None
-        issue_hash = _source_hash(project_dir, settings, workflow, item_id) or _reviewed_for(text)
-        return Standing(workflow=workflow, item_id=item_id, path=path, text=text, issue_hash=issue_hash)
+        sources = (*_sources(project_dir, settings, workflow), *also)
+        source = next((each for each in sources if each.id == item_id), None)
+        return StandingDocument(workflow=workflow, item_id=item_id, path=path, text=text, source=source)
     return None
 
 
-def _source_hash(project_dir: Path, settings: Settings, workflow: Workflow, item_id: str) -> str:
+def _sources(project_dir: Path, settings: Settings, workflow: Workflow) -> tuple[SourceItem, ...]:
     kind = ItemKind.BRIEF if workflow.name == "issue" else ItemKind.ISSUE
     spec = settings.sources.briefs if kind is ItemKind.BRIEF else settings.sources.issues
     source = parse_source(spec, project_dir=project_dir, kind=kind)
     if isinstance(source, FolderSource) and not source.directory.is_dir():
-        return ""
-    items = source.read().items if isinstance(source, FolderSource) else source.items()
-    return next((item.text_hash for item in items if item.id == item_id), "")
+        return ()
+    return source.read().items if isinstance(source, FolderSource) else source.items()
 
 
 def _reviewed_for(text: str) -> str:
@@ -103,7 +113,9 @@ class Given:
     """Blocking findings of its review that were open, and are the person's to answer for now."""
 
 
-def approve(project_dir: Path, settings: Settings, document: Standing, check: CheckText, now: datetime) -> Given:
+def approve(
+    project_dir: Path, settings: Settings, document: StandingDocument, check: CheckText, now: datetime
+) -> Given:
     """Put the approval into the document. Whoever calls this holds the item's claim.
 
     Raises CheckFailed, with nothing changed. What an earlier run left unfinished of the item is dropped.
@@ -128,7 +140,7 @@ def _blocking(text: str) -> tuple[str, ...]:
     return tuple(each.removeprefix(mark) for each in open_findings(text) if each.startswith(mark))
 
 
-def _approval(document: Standing, given: Given, now: datetime) -> ApprovalInfo:
+def _approval(document: StandingDocument, given: Given, now: datetime) -> ApprovalInfo:
     former = former_approval(document.text)
     log = former.log if former else ()
     number = max((entry.round for entry in log), default=0) + 1

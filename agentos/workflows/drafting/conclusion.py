@@ -34,7 +34,7 @@ def finish(
     """
     ending = _ending(state, context)
     if ending.outcome == APPROVED and _approval(state, context).is_rehearsal:
-        ending = replace(ending, outcome=REHEARSED, reason="the offline model approved it, which reads nothing")
+        ending = replace(ending, outcome=REHEARSED, reason="the offline model, which reads nothing, approved it")
     text = _concluded(state, context, ending, text_for(ending.outcome))
     path = context.document_path(kind.workflow, state["item_id"])
     _refuse_changed(kind, state, context, path)
@@ -51,6 +51,7 @@ def _ending(state: DraftingState, context: Context) -> Ending:
         state,
         context.settings.limits.max_rounds,
         questions=[question.text for question in asked if not question.resolved],
+        answered=[question.text for question in asked if question.resolved],
         answer_in=nodes.shown_origin(state, context),
     )
 
@@ -74,7 +75,7 @@ def _refuse_changed(kind: DocumentKind, state: DraftingState, context: Context, 
         anew = Hint.WRITE_AGAIN.line(workflow=kind.workflow, item=state["item_id"], options=models)
         raise DocumentChanged(
             f"{shown} was written or changed while this run was at work, and is left as it is. "
-            f"Approve it (`{Hint.APPROVE.line(label=label)}`), or have it written anew (`{anew}`)."
+            f"Approve it (`{Hint.APPROVE.line(label=label)}`), or have it rewritten (`{anew}`)."
         )
 
 

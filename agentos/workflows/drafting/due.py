@@ -50,6 +50,10 @@ class Case:
     """The likeliest place first."""
     is_unfinished: bool = False
     """An earlier run left a checkpoint."""
+    is_at_gate: bool = False
+    """That run parked there: a person is asked, or has answered."""
+    began_with_document: bool = False
+    """That run began with the document as it stands: to continue it replaces nothing."""
     rehearses: bool = False
     """The run is a rehearsal itself: what another one left is as good as its own would be."""
 
@@ -57,6 +61,15 @@ class Case:
     def approved_as_it_is(self) -> InPlace | None:
         """The document that is approved for the source's current text."""
         return next((document for document in self.documents if self._counts(document.approval)), None)
+
+    def source_changed_since(self, document: str) -> str:
+        """As reasons say it: `issue changed since its LLD`."""
+        return f"{'brief' if self.document_kind == ISSUE else 'issue'} changed since {document}"
+
+    @property
+    def continues_with(self) -> str:
+        """What a run that continues it is given to begin with, as the earlier one was."""
+        return self.documents[0].text if self.began_with_document else ""
 
     def _counts(self, approval: ApprovalInfo | None) -> bool:
         if approval is None or approval.issue_hash != self.source.text_hash:
@@ -86,13 +99,13 @@ def decide(case: Case, wanted: Wanted) -> Due | Reason:
     if (approved := case.approved_as_it_is) is not None:
         if wanted.is_filing:
             return Due(Reason(ReasonKind.NOT_FILED))
-        # Only a user who names it means what an earlier --fresh began, not what is left of it by chance.
-        is_meant = case.is_unfinished and is_named
+        # What an earlier --fresh began is meant when a user names it or it asks one, not when it is left by chance.
+        is_meant = case.is_unfinished and (is_named or case.is_at_gate)
         is_rehearsal = approved.approval is not None and approved.approval.is_rehearsal
         kind = ReasonKind.REHEARSED_ALREADY if is_rehearsal else ReasonKind.APPROVED
-        return Due(Reason(ReasonKind.UNFINISHED)) if is_meant else Reason(kind, approved.shown)
+        return Due(Reason(ReasonKind.UNFINISHED), case.continues_with) if is_meant else Reason(kind, approved.shown)
     if case.is_unfinished:
-        return Due(_unfinished(case))
+        return _continued(case, wanted)
     return _without_approval(case, case.documents[0], wanted) if case.documents else Due(_none(case))
 
 
@@ -112,11 +125,23 @@ def _none(case: Case) -> Reason:
     return Reason(ReasonKind.NO_APPROVED_DOCUMENT, case.document_kind)
 
 
+def _continued(case: Case, wanted: Wanted) -> Due | Reason:
+    """What is left of a --fresh that named a person's text, or was begun before they wrote it, is not asked for."""
+    document = next(iter(case.documents), None)
+    is_asked_for = case.began_with_document or case.source.id in wanted.patterns
+    if document is not None and is_a_persons(document.text) and not is_asked_for:
+        return _persons(case, document, wanted)
+    return Due(_unfinished(case), case.continues_with)
+
+
 def _unfinished(case: Case) -> Reason:
-    is_outdated = any(document.approval for document in case.documents)
+    approvals = [document.approval for document in case.documents if document.approval is not None]
+    is_outdated = any(approval.issue_hash != case.source.text_hash for approval in approvals)
     if not is_outdated:
         return Reason(ReasonKind.UNFINISHED)
-    return Reason(ReasonKind.SOURCE_CHANGED, case.document_kind, ReasonKind.UNFINISHED.value)
+    return Reason(
+        ReasonKind.SOURCE_CHANGED, case.source_changed_since(f"its {case.document_kind}"), ReasonKind.UNFINISHED.value
+    )
 
 
 def _without_approval(case: Case, document: InPlace, wanted: Wanted) -> Due | Reason:
@@ -124,7 +149,7 @@ def _without_approval(case: Case, document: InPlace, wanted: Wanted) -> Due | Re
     mark = document.mark
     is_about_this_source = mark is not None and mark.issue_hash == case.source.text_hash
     if mark is not None and is_about_this_source and mark.obstacle is not Obstacle.REVIEWER:
-        answered = "the same command continues then" if mark.obstacle is Obstacle.QUESTIONS else ""
+        answered = "once that is answered, the same command continues" if mark.obstacle is Obstacle.QUESTIONS else ""
         return Reason(ReasonKind.NEEDS_REVISION, mark.reason, answered)
     if is_a_persons(document.text):
         return _persons(case, document, wanted)
@@ -132,16 +157,18 @@ def _without_approval(case: Case, document: InPlace, wanted: Wanted) -> Due | Re
         return Due(Reason(ReasonKind.REVIEW_FAILED), document.text)
     if document.approval is not None and document.approval.is_rehearsal and not case.rehearses:
         return Due(Reason(ReasonKind.REHEARSED, case.document_kind))
-    return Due(
-        Reason(ReasonKind.SOURCE_CHANGED if document.approval else ReasonKind.SOURCE_ANSWERED, case.document_kind)
-    )
+    kind = ReasonKind.SOURCE_CHANGED if document.approval else ReasonKind.SOURCE_ANSWERED
+    return Due(Reason(kind, case.source_changed_since(f"its {case.document_kind}")))
 
 
 def _persons(case: Case, document: InPlace, wanted: Wanted) -> Reason:
     if case.document_kind == ISSUE and not wanted.is_filing:
         return Reason(ReasonKind.EDITED_ISSUE, document.shown)
     if document.approval is not None:
-        return Reason(ReasonKind.OUTDATED_BY_SOURCE, document.shown)
+        is_current = document.approval.issue_hash == case.source.text_hash
+        if is_current:
+            return Reason(ReasonKind.REHEARSED_BY_HAND, document.shown)
+        return Reason(ReasonKind.OUTDATED_BY_SOURCE, case.source_changed_since(document.shown))
     if document.what_changed:
         return Reason(ReasonKind.EDITED_SINCE_APPROVAL, f"{document.shown} ({document.what_changed})")
     return Reason(ReasonKind.WRITTEN_BY_HAND, document.shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -260,11 +260,16 @@ class Ending:
 
 
 def conclusion(
-    state: DraftingState, max_rounds: int, *, questions: Sequence[str] = (), answer_in: str = ""
+    state: DraftingState,
+    max_rounds: int,
+    *,
+    questions: Sequence[str] = (),
+    answered: Collection[str] = (),
+    answer_in: str = "",
 ) -> Ending:
-    """`questions` are those that the source leaves open, `answer_in` is where a person answers them.
+    """`questions` are those that the source leaves open, `answered` those that it answers.
 
-    A draft that only repeats them is not what is wrong.
+    `answer_in` is where a person answers. A draft that only repeats what is open is not what is wrong.
     """
     check = state["check"]
     is_approved = state["decision"].is_approval or _last_review(state).is_approval
@@ -274,16 +279,30 @@ def conclusion(
         found = _last_review(state)
         reason = f"the review could not be verified: {found.summary or _weightiest(found)}"
         return Ending(NEEDS_REVISION, reason, Obstacle.REVIEWER)
-    if check.questions or (questions and not check.errors):
-        left_open = questions or check.questions
-        return Ending(NEEDS_REVISION, _questions_words(left_open, answer_in), Obstacle.QUESTIONS)
+    if questions and (check.questions or not check.errors):
+        return Ending(NEEDS_REVISION, _left_open_words(questions, answer_in), Obstacle.QUESTIONS)
+    if check.questions:
+        return _asked_by_draft(check.questions, answered, answer_in)
     return Ending(NEEDS_REVISION, _why_not(state, max_rounds))
 
 
-def _questions_words(questions: Sequence[str], answer_in: str) -> str:
+def _left_open_words(questions: Sequence[str], answer_in: str) -> str:
     """The place first: a line may be cut."""
-    count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
-    return f"{answer_in} leaves {count} open; answer there: {' / '.join(questions)}"
+    return f"{answer_in} leaves {_counted(questions)} open; answer there: {' / '.join(questions)}"
+
+
+def _asked_by_draft(questions: Sequence[str], answered: Collection[str], answer_in: str) -> Ending:
+    """The source leaves none of them open. What it answers is asked by the draft's mistake alone."""
+    known = {question.casefold() for question in answered}
+    new = [question for question in questions if question.casefold() not in known]
+    if new:
+        words = f"the draft asks {_counted(new)}; answer in {answer_in}: {' / '.join(new)}"
+        return Ending(NEEDS_REVISION, words, Obstacle.QUESTIONS)
+    return Ending(NEEDS_REVISION, f"the draft asks again what {answer_in} answers: {' / '.join(questions)}")
+
+
+def _counted(questions: Sequence[str]) -> str:
+    return "a question" if len(questions) == 1 else f"{len(questions)} questions"
 
 
 def _why_not(state: DraftingState, max_rounds: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agentos.documents.approval import REHEARSER
+from agentos.documents.approval import REHEARSER, Intact, verify_approval
 from agentos.documents.markdown import parse
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
@@ -47,19 +47,28 @@ class _Stock:
 
     def case(self, source: SourceItem, project_dir: Path) -> Case:
         paths = [place.format(id=source.id) for place in self.places]
+        documents = tuple(document for path in paths if (document := _in_place(project_dir, path)))
+        ref = ItemRef(self.workflow, source.id)
+        is_unfinished = store_for(project_dir).exists(ref)
+        left = store_for(project_dir).peek(ref) if is_unfinished and documents else None
+        as_it_stands = input_hash(item_of(source, documents[0].text).input) if left else None
         return Case(
             source=source,
             document_kind=self.document_kind,
             label=f"{self.label_prefix}{source.id}",
-            documents=tuple(document for path in paths if (document := _in_place(project_dir, path))),
-            is_unfinished=store_for(project_dir).exists(ItemRef(self.workflow, source.id)),
+            documents=documents,
+            is_unfinished=is_unfinished,
+            is_at_gate=left is not None and left.questions is not None,
+            began_with_document=left is not None and left.input_hash == as_it_stands,
             rehearses=self.rehearses,
         )
 
 
 def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     """Issues without an approved LLD for their current text, or with an unfinished checkpoint."""
-    items, warnings = _read(settings.sources.issues, project_dir, ItemKind.ISSUE)
+    items, warnings = _read(settings.sources.issues, project_dir, ItemKind.ISSUE, is_needed=not wanted.also)
+    known = {item.id for item in items}
+    items += [item for item in wanted.also if item.id not in known]
     places = (f"{settings.documents.lld_dir}/LLD-{{id}}.md", f"{settings.documents.lld_done_dir}/LLD-{{id}}.md")
     is_folder = isinstance(
         parse_source(settings.sources.issues, project_dir=project_dir, kind=ItemKind.ISSUE), FolderSource
@@ -68,7 +77,16 @@ def find_llds(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
     for item in items:
         if str(parse(item.text).front_matter.get("status", "")).casefold() == _NOT_READY:
             stock.set_aside[item.id] = Reason(ReasonKind.SOURCE_NOT_READY)
+        elif not stock.rehearses and _is_rehearsal(item.text):
+            look = Hint.LOOK_AT_REVIEW.line(label=f"ISSUE-{item.id}")
+            stock.set_aside[item.id] = Reason(ReasonKind.SOURCE_REHEARSED, further=f"decide with: {look}")
     return _split(stock, project_dir, wanted)
+
+
+def _is_rehearsal(text: str) -> bool:
+    """Whether an issue is as the offline model left it: nobody else builds on that."""
+    found = verify_approval(text)
+    return isinstance(found, Intact) and found.approval.is_rehearsal
 
 
 def find_briefs(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
@@ -96,10 +114,14 @@ def _cut_off_after_filing(project_dir: Path, settings: Settings, active: set[str
     ]
 
 
-def _read(spec: str, project_dir: Path, kind: ItemKind) -> tuple[list[SourceItem], list[str]]:
+def _read(
+    spec: str, project_dir: Path, kind: ItemKind, *, is_needed: bool = True
+) -> tuple[list[SourceItem], list[str]]:
     source = parse_source(spec, project_dir=project_dir, kind=kind)
     if isinstance(source, FolderSource):
         if not source.directory.is_dir():
+            if not is_needed:
+                return [], []
             raise UsageError(
                 f"No folder {spec!r} in {project_dir.name}: put one Markdown file per {_one_of(kind)} there, "
                 f"or name another source in agentos.toml (`{Hint.WRITE_SETTINGS.line()}` writes one)."
@@ -134,11 +156,14 @@ def _split(stock: _Stock, project_dir: Path, wanted: Wanted) -> Pending:
             look = Hint.LOOK_AT_REVIEW.line(label=case.label)
             raise UsageError(f"{case.label} waits at a gate: answer there first (`{look}`).")
         unusable = Due(Reason(ReasonKind.SOURCE_UNUSABLE, source.problem)) if source.problem else None
-        decided = stock.set_aside.get(source.id) or unusable or decide(case, replace(wanted, patterns=patterns))
+        decided = unusable or decide(case, replace(wanted, patterns=patterns))
+        # Of a design that a person has approved for this very text nobody has to decide about the issue any more.
+        if isinstance(decided, Due) or case.approved_as_it_is is None:
+            decided = stock.set_aside.get(source.id) or decided
         if isinstance(decided, Reason):
             skipped.append((source.id, _with_next(decided, case)))
             continue
-        items.append(_begun(stock, project_dir, case, _item(source, decided.begins_with, wanted.wishes)))
+        items.append(item_of(source, decided.begins_with, wanted.wishes))
         reasons[source.id] = _waits(stock, project_dir, source) or decided.reason
     unknown = unknown_dependencies(items, _known_ids(stock, project_dir), stock.label_prefix)
     return without_unready(Pending(tuple(items), reasons, tuple(skipped), (*stock.warnings, *unknown)))
@@ -180,15 +205,6 @@ def without_unready(found: Pending) -> Pending:
     return replace(found, items=tuple(items), reasons=reasons, skipped=tuple(skipped))
 
 
-def _begun(stock: _Stock, project_dir: Path, case: Case, item: Item) -> Item:
-    """The item as an unfinished review of a document as it stands began it, if that is what was left."""
-    if not case.is_unfinished or not case.documents or "standing" in item.input:
-        return item
-    seen = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
-    again = _item(case.source, case.documents[0].text)
-    return again if seen is not None and seen.input_hash == input_hash(again.input) else item
-
-
 def _waits(stock: _Stock, project_dir: Path, item: SourceItem) -> Reason | None:
     found = store_for(project_dir).peek(ItemRef(stock.workflow, item.id))
     if found is None or found.questions is None or found.answer is not None:
@@ -208,7 +224,8 @@ def _select(items: Iterable[SourceItem], patterns: Sequence[str]) -> list[Source
     return [item for item in known if item.id in set(named)]
 
 
-def _item(source: SourceItem, standing: str = "", wishes: str = "") -> Item:
+def item_of(source: SourceItem, standing: str = "", wishes: str = "") -> Item:
+    """An issue or brief as an item; with its document as it stands, that one is reviewed or revised."""
     given = {"standing": standing, "wishes": wishes} if standing else {}
     return Item(
         id=source.id,

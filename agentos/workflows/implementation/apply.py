@@ -162,11 +162,11 @@ def _open_directory(parent: int, name: str) -> int:
         descriptor = os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise _Refused(f"{name!r} on its way is a link or a file, not a directory") from None
+            raise _Refused(f"{name!r} in its path is a link or a file, not a directory") from None
         raise
     if _lstat(descriptor, ".git") is not None:
         os.close(descriptor)
-        raise _Refused(f"{name!r} on its way is a repository of its own")
+        raise _Refused(f"{name!r} in its path is a repository of its own")
     return descriptor
 
 

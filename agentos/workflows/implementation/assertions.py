@@ -144,8 +144,14 @@ def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
 
 def _is_always_true(test: ast.expr) -> bool:
     match test:
-        case ast.Tuple(elts=elements):
-            return bool(elements)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+            return any(not isinstance(element, ast.Starred) for element in elements)
+        case ast.Dict(keys=keys):
+            return any(key is not None for key in keys)
+        case ast.JoinedStr(values=values):
+            return any(isinstance(value, ast.Constant) for value in values)
+        case ast.Lambda() | ast.GeneratorExp():
+            return True
         case ast.BoolOp(op=ast.Or(), values=values):
             return any(_is_constant(value) for value in values)
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]):

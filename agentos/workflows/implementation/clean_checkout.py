@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from agentos.files import remove_tree
 from agentos.git.command import Git
 from agentos.git.provisioning import provide_files
 from agentos.git.worktrees import Worktree
+from agentos.sandbox.scratch import scratch_folder
 from agentos.text.toml import NotToml, parse_toml
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.branch import folder_of, open_repository, seen_from_top
-from agentos.workflows.implementation.ground import BrokenGround
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
-from agentos.workflows.implementation.scratch import scratch_folder
+from agentos.workflows.implementation.suite_environment import UnusableEnvironment
 
 _CONFIGURATION: Final = frozenset(
     {"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", ".coveragerc"}
@@ -49,7 +50,7 @@ class CleanCheckout:
         finally:
             # Tests may have left what cannot be deleted yet: out of the way it goes all the same.
             spent = target.rename(self.scratch_dir / f"spent-{uuid.uuid4().hex}")
-            shutil.rmtree(spent, ignore_errors=True)
+            remove_tree(spent)
 
 
 @contextlib.contextmanager
@@ -84,12 +85,12 @@ def clean_checkout(context: Context, commit: str) -> Iterator[CleanCheckout]:
 
 
 def _prepare(context: Context, place: ProjectWorktree) -> None:
-    """Run the user's setup command. Raises BrokenGround when it fails."""
+    """Run the user's setup command. Raises UnusableEnvironment when it fails."""
     result = ProjectTests(context, place).prepare()
     if result.exit_code != 0:
         how = "did not end in time" if result.timed_out else f"failed (exit code {result.exit_code})"
         said = " | ".join(line.strip() for line in result.output.splitlines() if line.strip())[-500:]
-        raise BrokenGround(f"[workstreams] setup {how} on a clean checkout: {said}")
+        raise UnusableEnvironment(f"[workstreams] setup {how} on a clean checkout: {said}")
 
 
 def put_back(place: ProjectWorktree, commit: str, paths: Sequence[str]) -> None:

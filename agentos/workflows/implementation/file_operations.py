@@ -86,6 +86,38 @@ PROTECTED: Final = (
         "*/hatch_build.py",
     ),
     *("*/sitecustomize.py", "*/usercustomize.py", "*/*.pth", "*/*.dist-info/*", "*/*.egg-info/*", "*/pyvenv.cfg"),
+    *(
+        "*/claude.local.md",
+        "*/agents.override.md",
+        "*/.pdbrc",
+        "*/.exrc",
+        "*/.vimrc",
+        "*/.nvim*",
+        "*/.dir-locals*.el",
+    ),
+    *(
+        "*/.gdbinit",
+        "*/.lldbinit",
+        "*/.helix/*",
+        "*/.fleet/*",
+        "*/.run/*",
+        "*/*.code-workspace",
+        "*/*.sublime-project",
+    ),
+    *(
+        "*/.pylintrc",
+        "*/pylintrc",
+        "*/mypy.ini",
+        "*/.mypy.ini",
+        "*/.flake8",
+        "*/.cargo/*",
+        "*/.yarnrc*",
+        "*/.bundle/*",
+    ),
+    *("*/.pnpmfile.*", "*/.mvn/*", "*/.bazelrc", "*/.lintstagedrc*", "*/.overcommit.yml", "*/hk.pkl", "*/prek.toml"),
+    *("*/devbox.json", "*/devenv.nix", "*/flake.nix", "*/shell.nix", "*/makefile", "*/gnumakefile", "*/justfile"),
+    *("*/.justfile", "*/taskfile.y*ml", "*/package.json", "*/rakefile", "*/.rspec", "*/phpunit.*", "*/.mocharc*"),
+    *("*/jest.config.*", "*/vitest.config.*", "*/karma.conf.*", "*/cargo.toml", "*/build.gradle*", "*/pom.xml"),
     *("pytest.py", "pytest/*", "_pytest/*", "coverage.py", "coverage/*", "pluggy.py", "pluggy/*", "xdist/*"),
     *("src/pytest.py", "src/pytest/*", "src/_pytest/*", "src/coverage.py", "src/coverage/*", "src/pluggy/*"),
 )
@@ -159,7 +191,7 @@ class FileOperationsError(AgentosError):
     def for_model(self) -> str:
         """What to ask the model to mend."""
         lines = "\n".join(f"- {mistake.words()}" for mistake in self.mistakes)
-        return f"Your answer was not applied. Send the whole answer again with these problems mended:\n{lines}\n"
+        return f"Your answer was not applied. Send the whole answer again with these problems fixed:\n{lines}\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class RedVerdict:
     failing_rightly: tuple[str, ...] = ()
     wrong: tuple[WrongFailure, ...] = ()
     passing_already: tuple[str, ...] = ()
-    """They prove nothing about the code to come: reported, not refused."""
+    """Told, and refused once the code is there unless they notice a mistake in it."""
     problem: str | None = None
     """Why the run as a whole cannot be judged."""
 
@@ -173,7 +173,7 @@ class GreenVerdict:
     regressions: tuple[str, ...] = ()
     """Tests of the project that passed before and do not now."""
     former_failing: tuple[str, ...] = ()
-    """Tests that existed, that the branch changed, and that fail as they were before it did."""
+    """Tests that existed and fail among the tests as they were, without what the branch changes or adds there."""
     weakness: str = ""
     """Why the new tests prove nothing although they pass: more code would not help."""
     unverified: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ class GreenVerdict:
             ("failing", self.failing),
             ("not run", self.missing),
             ("worse than before", self.regressions),
-            ("failing in the version before they were changed", self.former_failing),
+            ("failing with the tests as they were before", self.former_failing),
         ):
             parts += [f"{len(ids)} {noun} ({ids[0]})"] if ids else []
         shortfalls = (self.shortfalls or {}).items()
@@ -226,7 +226,7 @@ def judge_green(
     with their `changed_lines` where these are known: the coverage of the others counts as a whole.
     `suite_before` and `suite_after` are the
     project's own suite without and with the change; without `suite_before` nothing is compared. Of `former`, a run of
-    changed tests as they were, the ids in `owed` have to pass; `excused` ones may be gone.
+    the tests as they were, the ids in `owed` have to pass; `excused` ones may be gone.
     """
     unverified = []
     missing: tuple[str, ...] = ()

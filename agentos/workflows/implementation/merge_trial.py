@@ -22,6 +22,8 @@ class Together:
     """Tests that fail now and did not before it was merged."""
     partner: str = ""
     """The first of the branches before it that breaks them with it alone."""
+    failed_before: bool = False
+    """Some test fails, and did so before any of the branches."""
     problem: str = ""
     """Why it was not tried."""
 
@@ -29,7 +31,7 @@ class Together:
         if self.problem:
             return f"tests not run: {self.problem}"
         if not self.broken:
-            return "tests pass"
+            return "no further test fails" if self.failed_before else "tests pass"
         more = f" and {len(self.broken) - 1} more" if len(self.broken) > 1 else ""
         return f"BREAKS {self.broken[0]}{more}" + (f" together with {self.partner}" if self.partner else "")
 
@@ -43,27 +45,35 @@ def try_together(
 ) -> dict[str, Together]:
     """Merge `branches`, which are known to merge, into `base` one by one, and run the tests after each.
 
-    The first was proven by itself and is what others are compared with. Stops at the first branch that makes a test
-    fail, and when the time for one suite is over.
+    What fails without any of them is nobody's fault. Stops at the first branch that makes a test fail, and when the
+    time for one suite is over.
     """
     deadline = clock() + context.settings.implementation.test_timeout_seconds
     found: dict[str, Together] = {}
     with clean_checkout(context, base) as checkout:
         trial = _Merging(context, checkout)
-        failing: frozenset[str] | None = None
+        failing: frozenset[str] = frozenset()
         for place, branch in enumerate(branches):
             if problem := trial.merge(branch):
                 found[branch] = Together(branch, problem=problem)
-            elif clock() > deadline:
+                continue
+            if clock() > deadline:
                 found[branch] = Together(branch, problem="it would take longer than test_timeout_seconds")
-            elif failing is None:
-                failing = trial.failing()
-            elif broken := tuple(sorted(trial.failing() - failing)):
+                continue
+            now = trial.failing()
+            if now - failing and not found:
+                failing = _failing_at(context, base)
+            if broken := tuple(sorted(now - failing)):
                 partner = _partner(context, base, branches[:place], branch, broken)
                 return {**found, branch: Together(branch, broken, partner)}
-            else:
-                found[branch] = Together(branch)
+            found[branch] = Together(branch, failed_before=bool(now))
     return found
+
+
+def _failing_at(context: Context, base: str) -> frozenset[str]:
+    """Tests that fail without any of the branches."""
+    with clean_checkout(context, base) as checkout:
+        return _Merging(context, checkout).failing()
 
 
 def _partner(context: Context, base: str, earlier: Sequence[str], branch: str, broken: Sequence[str]) -> str:

@@ -9,15 +9,36 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from agentos.workflows.implementation.assertions import UNREADABLE
+from agentos.workflows.implementation.suspicious_code import find_tricks
 
-_READING: Final = re.compile(
-    r"open|read|source|inspect|linecache|exec|eval|import_|subprocess|getattr|pkgutil|__\w+__"
+_COMPUTING: Final = frozenset(
+    {
+        *("__future__", "abc", "bisect", "collections", "contextlib", "copy", "dataclasses", "decimal", "enum"),
+        *("fractions", "functools", "itertools", "json", "math", "numbers", "operator", "pytest", "re", "statistics"),
+        *("string", "textwrap", "typing", "typing_extensions", "unittest"),
+    }
 )
+"""Modules that give a test or code nothing but values."""
+_LOOKING_NAMES: Final = frozenset(
+    {
+        *("open", "exec", "eval", "compile", "getattr", "hash", "id", "vars", "globals", "locals", "importorskip"),
+        *("attrgetter", "methodcaller", "getrepr"),
+    }
+)
+"""Functions that lead further, under whatever other name they are called."""
+_LOOKING: Final = re.compile(
+    rf"\b(?:{'|'.join(sorted(_LOOKING_NAMES))})\s*\("
+    r"|\b_?(?:os|sys|inspect|builtins|modules|tmp\w+|request|pytestconfig|pytester|testdir|cache)\b"
+    r"|__(?!init__|post_init__|future__|all__)\w+__"
+)
+_OF_NO_EFFECT: Final = "0 < 1"
+"""A statement that changes what code looks like, its size, what it is compiled to, and nothing that it does."""
 _SWAPPED: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
@@ -44,20 +65,46 @@ def mutants(path: str, source: str, lines: Collection[int], most: int) -> list[M
         return []
 
 
-def may_read_source(text: str) -> bool:
-    """Whether code or a test has any means to look at source: hardly any that computes something does."""
-    return _READING.search(text) is not None
+def only_computes(text: str, own: Collection[str]) -> bool:
+    """Whether code or a test has no means to look at a file, a clock or chance; `own` are the project's modules."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except UNREADABLE:
+        return False
+    others = sys.stdlib_module_names - _COMPUTING
+    imported = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    # A module of the project that is called `os` may not be the one that is imported.
+    if not {name.partition(".")[0] for name in imported} <= _COMPUTING.union(own) - others:
+        return False
+    # Modules that compute have imported others, which are found as their attributes.
+    parts = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    parts |= {name.name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    if _LOOKING.search(text) or not parts.isdisjoint(others) or not _LOOKING_NAMES.isdisjoint(parts | names):
+        return False
+    return not find_tricks(text, range(1, text.count("\n") + 2), is_test=True)
 
 
 def rewritten(source: str) -> str | None:
-    """The same code in other words: comments and spaces apart. None when this Python cannot read or write it.
+    """The same code in other words, with other instructions. None when this Python cannot read or write it.
 
-    Tests of what code does hold for it; tests of its text, and code that looks at its own, do not.
+    Tests of what code does hold for it; tests of its text, its file or its instructions, and code that looks at its
+    own, do not.
     """
     try:
-        return ast.unparse(ast.parse(source)) + "\n"
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                node.body.insert(ast.get_docstring(node) is not None, _statement_of_no_effect())
+        tree.body.append(_statement_of_no_effect())
+        return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
     except UNREADABLE:
         return None
+
+
+def _statement_of_no_effect() -> ast.stmt:
+    return ast.parse(_OF_NO_EFFECT).body[0]
 
 
 def _found(path: str, tree: ast.Module, source: str, lines: Collection[int], most: int) -> list[Mutant]:

@@ -5,10 +5,12 @@ Every node starts from the commit the last finished node left, so that one that 
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Final
 
 from agentos.codebase.context import build_context
 from agentos.documents.approval import REHEARSER, Absent, Changed, Intact, document_hash, verify_approval
@@ -42,8 +44,7 @@ from agentos.workflows.implementation.branch import (
     start_branch,
 )
 from agentos.workflows.implementation.clean_checkout import clean_checkout
-from agentos.workflows.implementation.file_operations import PROTECTED, FileOperation, Policy
-from agentos.workflows.implementation.ground import BrokenGround, Surroundings, ground_problem
+from agentos.workflows.implementation.file_operations import PROTECTED, FileOperation, Policy, matches
 from agentos.workflows.implementation.judging import (
     GreenVerdict,
     RedVerdict,
@@ -73,6 +74,7 @@ from agentos.workflows.implementation.state import (
     Scaffold,
     SuitePlan,
 )
+from agentos.workflows.implementation.suite_environment import Surroundings, UnusableEnvironment, environment_problem
 from agentos.workflows.implementation.suite_plan import (
     PlannedScenario,
     coverage_target,
@@ -81,8 +83,10 @@ from agentos.workflows.implementation.suite_plan import (
     with_changes,
 )
 from agentos.workflows.implementation.suite_report import SuiteReport
-from agentos.workflows.implementation.tricks import find_tricks, in_words
+from agentos.workflows.implementation.suspicious_code import find_tricks, in_words, modules_among_tests
 from agentos.workflows.prompts import as_data
+
+_AROUND_A_WORD: Final = "'\"();&|"
 
 
 class DesignRefused(UndecidedError):
@@ -122,8 +126,8 @@ def _start(state: ImplementationState, context: Context, approval: str) -> Basel
     ProjectWorktree(worktree, folder).clear()
     with clean_checkout(context, commit) as checkout, checkout.fresh() as place:
         suite = ProjectTests(context, place).suite()
-        if problem := ground_problem(suite, _surroundings(context, checkout.worktree)):
-            raise BrokenGround(f"Nothing is asked of a model: {problem}.")
+        if problem := environment_problem(suite, _surroundings(context, checkout.worktree)):
+            raise UnusableEnvironment(f"No model was asked: {problem}.")
     return Baseline(
         approval=approval,
         base=base_name(repository, base),
@@ -259,9 +263,17 @@ def _policy(
         listed=listed,
         frozen=tuple(frozen),
         submodules=worktree.submodules(),
-        protected=(*PROTECTED, *(f"{folder.casefold()}/*" for folder in folders)),
+        protected=(*_judging_files(context), *(f"{folder.casefold()}/*" for folder in folders)),
         granted=listed if is_approved else (),
     )
+
+
+def _judging_files(context: Context) -> tuple[str, ...]:
+    """What runs by itself or judges code; so does a script that the user's own commands name."""
+    settings = context.settings
+    words = f"{settings.implementation.test} {settings.workstreams.setup}".casefold().split()
+    scripts = (PurePosixPath(word.strip(_AROUND_A_WORD)).as_posix() for word in words)
+    return (*PROTECTED, *(f"*/{glob.escape(script)}" for script in scripts))
 
 
 def _only_tests(operation: FileOperation) -> str | None:
@@ -286,10 +298,15 @@ def verify_red(state: ImplementationState, context: Context) -> ImplementationUp
     red = Red(
         words=verdict.words(),
         run=report.kept(),
-        passing_already=verdict.passing_already,
+        passing_already=tuple(test for test in verdict.passing_already if test not in _known(state)),
         complaint="" if verdict.is_red else _red_complaint(verdict, report),
     )
     return {"red": red}
+
+
+def _known(state: ImplementationState) -> set[str]:
+    """Tests of the project before the change, by id: they pass, and are not new."""
+    return {case.id for case in state["baseline"].suite.cases or ()}
 
 
 def _without_assertion(worktree: ProjectWorktree, state: ImplementationState) -> list[str]:
@@ -349,6 +366,7 @@ def verify_green(state: ImplementationState, context: Context) -> Implementation
     files, baseline = state["scaffold"].files, state["baseline"]
     changed = rounds.changed_code(worktree, baseline.commit)
     expected = [test_id for path in files for test_id in defined_tests(path, worktree.text(path))]
+    expected += sorted(state["red"].seen_with_parameters)
     lines = {path: worktree.changed_lines(baseline.commit, path) for path in changed}
     claim = Claim(
         baseline=baseline,
@@ -357,6 +375,7 @@ def verify_green(state: ImplementationState, context: Context) -> Implementation
         tests=files,
         code=changed,
         changed_lines=lines,
+        passing_already=state["red"].passing_already,
     )
     proof = prove(context, claim, lambda so_far: _verdict(so_far, claim, expected).is_green_as_far_as_known)
     verdict = _verdict(proof, claim, expected)
@@ -412,6 +431,8 @@ def _green(verdict: GreenVerdict, proof: Proof, claim: Claim, refusals: Sequence
         former=proof.former.kept() if proof.former else None,
         mutants=proof.mutation.tried if proof.mutation else (),
         mutants_noticed=proof.mutation.noticed if proof.mutation else 0,
+        unmoved=proof.mutation.unmoved if proof.mutation and proof.mutation.tried else (),
+        reached=proof.reached,
         weakness=verdict.weakness,
         feedback="" if is_green else rounds.feedback(verdict, report, suite, refusals),
     )
@@ -430,7 +451,12 @@ def report(state: ImplementationState, context: Context) -> ImplementationUpdate
     folder = f"{context.settings.documents.reports_dir}/{state['item_id']}"
     documents: dict[str, str | None] = {
         f"{folder}/implementation-report.md": reports.implementation_report(
-            concluded, changed, restored=best, commits=chosen.commits, tricks=_tricks(worktree, state, changed)
+            concluded,
+            changed,
+            restored=best,
+            commits=chosen.commits,
+            protected=[path for path in changed if matches(path, _judging_files(context))],
+            tricks=_tricks(worktree, state, changed),
         ),
         f"{folder}/test-report.md": reports.test_report(concluded, restored=best),
     }
@@ -441,9 +467,17 @@ def report(state: ImplementationState, context: Context) -> ImplementationUpdate
 
 def _tricks(worktree: ProjectWorktree, state: ImplementationState, changed: Sequence[str]) -> dict[str, str]:
     """By file, what its new lines use that code under test has no use for."""
-    base = state["baseline"].commit
+    base, files = state["baseline"].commit, worktree.python_files()
+    among_tests = modules_among_tests(
+        [path for path in files if is_test_path(path)], [path for path in files if not is_test_path(path)]
+    )
     found = {
-        path: find_tricks(worktree.text(path), worktree.changed_lines(base, path), is_test=is_test_path(path))
+        path: find_tricks(
+            worktree.text(path),
+            worktree.changed_lines(base, path),
+            is_test=is_test_path(path),
+            among_tests=among_tests,
+        )
         for path in changed
         if path.endswith(".py") and (worktree.path / path).is_file()
     }

@@ -95,7 +95,7 @@ def _test_path(lld: Lld, item_id: str) -> str:
 
 
 def _module_path(lld: Lld, item_id: str) -> str:
-    """Beside the design's first source file."""
+    """RunExtras the design's first source file."""
     code = [change.path for change in lld.files if change.path.endswith(".py") and not is_test_path(change.path)]
     folder = PurePosixPath(code[0]).parent if code else PurePosixPath()
     return str(folder / f"issue_{_safe(item_id)}.py")

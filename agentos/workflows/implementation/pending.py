@@ -17,10 +17,17 @@ from agentos.git.worktrees import BRANCH_PREFIX
 from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import FolderSource, ItemKind, natural_key, parse_source
-from agentos.sources.item import dependency_ids
+from agentos.sources.item import SourceItem, dependency_ids
 from agentos.text.identifiers import sanitize_identifier
+from agentos.workflows import model_options
 from agentos.workflows.implementation.overlap import Overlap, find_overlaps, merge_order
-from agentos.workflows.implementation.records import branch_prefix, has_branch, read_attempt, read_record
+from agentos.workflows.implementation.records import (
+    branch_prefix,
+    has_branch,
+    has_code,
+    read_attempt,
+    read_record,
+)
 from agentos.workflows.item_names import issue_files, item_named
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted, unknown_dependencies
 
@@ -47,6 +54,7 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
     known = read_designs(project_dir, settings)
     ids = [design.id for design in known]
     patterns = [item_named(text, ids, lambda: issue_files(project_dir, settings)) for text in wanted.patterns]
+    _refuse_undesigned(patterns, ids, project_dir, settings)
     designs = select(known, patterns)
     pending, reasons, skipped = [], {}, []
     for design in designs:
@@ -64,11 +72,24 @@ def find_designs(project_dir: Path, settings: Settings, wanted: Wanted, choices:
             skipped.append((design.id, why_not))
             continue
         pending.append(design)
-        reasons[design.id] = _why_pending(unapproved, is_unfinished=unfinished)
+        reasons[design.id] = _why_pending(design, unapproved, is_unfinished=unfinished)
     unknown = unknown_dependencies(pending, _known_ids(project_dir, settings, known), "IMPL-")
     warnings = (*_unusable(project_dir, settings), *unknown)
     found = Pending(tuple(pending), reasons, tuple(skipped), warnings)
     return without_unmet(found, open_work(project_dir, settings), named=patterns)
+
+
+def _refuse_undesigned(
+    patterns: Iterable[str], designed: Collection[str], project_dir: Path, settings: Settings
+) -> None:
+    """Of an issue that is named and has no design, the error names the command that writes one."""
+    issues = set(issue_files(project_dir, settings).values())
+    for name in patterns:
+        is_done = (project_dir / settings.documents.lld_done_dir / f"LLD-{name}.md").is_file()
+        if name in issues and name not in designed and not is_done:
+            models = model_options.of_run(project_dir, settings.models)
+            write = Hint.CONTINUE.line(workflow="lld", item=name, options=models)
+            raise UsageError(f"Issue {name} has no design yet. To write one, run: {write}")
 
 
 def _known_ids(project_dir: Path, settings: Settings, designs: Sequence[Item]) -> set[str]:
@@ -80,13 +101,19 @@ def _known_ids(project_dir: Path, settings: Settings, designs: Sequence[Item]) -
         for name in named
         if (done_dir / f"LLD-{name}.md").is_file() or has_branch(project_dir, f"{BRANCH_PREFIX}{name}")
     }
-    return left | {design.id for design in designs} | _issue_dependencies(project_dir, settings).keys()
+    return left | {design.id for design in designs} | _issues(project_dir, settings).keys()
 
 
-def _why_pending(unapproved: Reason | None, *, is_unfinished: bool) -> Reason:
+def _why_pending(design: Item, unapproved: Reason | None, *, is_unfinished: bool) -> Reason:
     if unapproved is not None:
         return replace(unapproved, further=f"would be refused; {unapproved.further}")
-    return Reason(ReasonKind.UNFINISHED if is_unfinished else ReasonKind.NOT_IMPLEMENTED)
+    if is_unfinished:
+        return Reason(ReasonKind.UNFINISHED)
+    match verify_approval(design.input["lld_text"]):
+        case Intact(approval=approval) if approval.is_rehearsal:
+            return Reason(ReasonKind.REHEARSED_NOT_IMPLEMENTED)
+        case _:
+            return Reason(ReasonKind.NOT_IMPLEMENTED)
 
 
 def why_needs_revision(design: Item, project_dir: Path) -> Reason | None:
@@ -95,27 +122,27 @@ def why_needs_revision(design: Item, project_dir: Path) -> Reason | None:
     if (
         attempt is None
         or attempt.document_hash != document_hash(design.input["lld_text"])
-        or not has_branch(project_dir, attempt.branch)
+        or not has_code(project_dir, attempt)
     ):
         return None
     return Reason(
         ReasonKind.NEEDS_REVISION,
         attempt.reason,
-        f"see branch {attempt.branch}; change the design, or name it with --fresh",
+        f"see branch {attempt.branch}; change the design and approve it, or name it with --fresh",
     )
 
 
 def read_designs(project_dir: Path, settings: Settings) -> list[Item]:
     """Every readable design of the active folder as an item, in natural order."""
     folder = settings.documents.lld_dir
-    from_issues = _issue_dependencies(project_dir, settings)
+    issues = _issues(project_dir, settings)
     prefix = branch_prefix(project_dir)
     items = []
     for path in (project_dir / folder).glob("LLD-*.md"):
         item_id, text = _id_of(path), _text(path)
         if item_id is None or text is None:
             continue
-        items.append(design_item(item_id, text, f"{folder}/{path.name}", from_issues.get(item_id, ()), prefix))
+        items.append(design_item(item_id, text, f"{folder}/{path.name}", issues.get(item_id), prefix))
     return sorted(items, key=lambda item: natural_key(item.id))
 
 
@@ -139,11 +166,10 @@ def _unusable(project_dir: Path, settings: Settings) -> list[str]:
     return words
 
 
-def design_item(
-    item_id: str, text: str, path: str, further_dependencies: Sequence[str] = (), prefix: str = ""
-) -> Item:
-    """An item for one design. It depends on what the design says, and on what its issue says."""
-    depends_on = tuple(dict.fromkeys(d for d in (*dependency_ids(text), *further_dependencies) if d != item_id))
+def design_item(item_id: str, text: str, path: str, issue: Item | SourceItem | None = None, prefix: str = "") -> Item:
+    """An item for one design. It depends on what the design says, and on what its issue says, whose turn it takes."""
+    of_issue = issue.depends_on if issue else ()
+    depends_on = tuple(dict.fromkeys(d for d in (*dependency_ids(text), *of_issue) if d != item_id))
     return Item(
         id=item_id,
         input={
@@ -154,6 +180,7 @@ def design_item(
             "depends_on": list(depends_on),
             "branch_prefix": prefix,
         },
+        priority=issue.priority if issue else 0,
         depends_on=depends_on,
     )
 
@@ -171,12 +198,12 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _issue_dependencies(project_dir: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
-    """What issues in a folder depend on. Issues elsewhere are not asked for: their designs must say it."""
+def _issues(project_dir: Path, settings: Settings) -> dict[str, SourceItem]:
+    """The issues in a folder. Issues elsewhere are not asked for: their designs must say what they depend on."""
     source = parse_source(settings.sources.issues, project_dir=project_dir, kind=ItemKind.ISSUE)
     if not isinstance(source, FolderSource) or not source.directory.is_dir():
         return {}
-    return {item.id: item.depends_on for item in source.read().items}
+    return {item.id: item for item in source.read().items}
 
 
 def _why_waiting(design: Item, project_dir: Path, settings: Settings, choices: Choices) -> Reason | None:
@@ -195,7 +222,7 @@ def open_work(project_dir: Path, settings: Settings) -> frozenset[str]:
     """Ids of issues and designs whose code is neither merged nor on a branch."""
     designs = {design.id: design for design in read_designs(project_dir, settings)}
     done_dir = project_dir / settings.documents.lld_done_dir
-    known = {*designs, *_issue_dependencies(project_dir, settings)}
+    known = {*designs, *_issues(project_dir, settings)}
     return frozenset(
         item_id
         for item_id in known
@@ -238,7 +265,7 @@ def why_implemented(design: Item, project_dir: Path, settings: Settings) -> Reas
     if finished is not None and document_hash(finished) == text_hash:
         return Reason(ReasonKind.MERGED)
     record = read_record(project_dir, design.id)
-    if record and record.document_hash == text_hash and has_branch(project_dir, record.branch):
+    if record and record.document_hash == text_hash and has_code(project_dir, record):
         if record.is_rehearsal:
             return Reason(ReasonKind.REHEARSED_ON, record.branch) if settings.models.who_codes == REHEARSER else None
         return Reason(ReasonKind.IMPLEMENTED, record.branch)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from agentos.keys.redaction import redact_shapes
+from agentos.keys.key_shapes import redact_shapes
 from agentos.sandbox.limits import Limits
 from agentos.sandbox.sandbox import Sandbox, SandboxResult, chosen_isolation, readable_paths
 from agentos.settings import Implementation
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.judging import is_test_file
+from agentos.workflows.implementation.left_behind import stamps, written_between
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.suite_report import SuiteReport
 from agentos.workflows.implementation.suite_runner import Pytest, find_python, run_command
@@ -39,7 +40,7 @@ class ProjectTests:
         """All of the project's tests, measuring the coverage of `measure` where that can be done."""
         if command := self.context.settings.implementation.test:
             return self._command(command)
-        return self._pytest().run(measure=measure, timeout_seconds=self._timeout_seconds)
+        return self._run_pytest(measure=measure)
 
     def new_tests(self, test_files: Sequence[str], before: SuiteReport) -> SuiteReport:
         """The tests in `test_files`.
@@ -62,7 +63,7 @@ class ProjectTests:
         """The tests of some files, with pytest."""
         runnable = [path for path in files if path.endswith(".py") and PurePosixPath(path).name != "conftest.py"]
         limit = min(timeout_seconds or self._timeout_seconds, self._timeout_seconds)
-        return self._pytest().run([path for path in runnable if is_test_file(path)], timeout_seconds=limit)
+        return self._run_pytest([path for path in runnable if is_test_file(path)], timeout_seconds=limit)
 
     def files_as_they_are(self, files: Sequence[str]) -> SuiteReport:
         """The tests in `files`, or everything when one of them only serves tests: others may depend on it."""
@@ -101,10 +102,15 @@ class ProjectTests:
             timeout_seconds=self._timeout_seconds,
         )
 
-    def _pytest(self) -> Pytest:
+    def _run_pytest(
+        self, tests: Sequence[str] = (), measure: Sequence[str] = (), timeout_seconds: float | None = None
+    ) -> SuiteReport:
         configured = self.context.settings.implementation.python or None
         python = find_python(*self._checkout_dirs, configured=configured)
-        return Pytest(self._sandbox(), python, is_plugin=_is_pytest_plugin(self.context.project_dir))
+        pytest = Pytest(self._sandbox(), python, is_plugin=_is_pytest_plugin(self.context.project_dir))
+        before = stamps(self.worktree.path)
+        report = pytest.run(tests, measure=measure, timeout_seconds=timeout_seconds or self._timeout_seconds)
+        return replace(report, written=written_between(before, stamps(self.worktree.path), is_test_path))
 
     @property
     def _checkout_dirs(self) -> tuple[Path, ...]:

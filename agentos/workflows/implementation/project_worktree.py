@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import UsageError
+from agentos.files import remove_tree
 from agentos.git.commits import NO_PROGRAMS, changed_files, commit_all, submodule_paths
 from agentos.git.worktrees import Worktree
 from agentos.workflows.context import Context
@@ -44,7 +44,7 @@ class ProjectWorktree:
     def clear(self) -> None:
         """Make the folder one to work in, whatever code that ran there did to it. Tracked files are git's business.
 
-        Raises UsageError when it is reached through a link: nothing is ever written where that may lead.
+        Raises UsageError when it is reached through a link, where nothing is ever written, or holds what cannot go.
         """
         if not self.folder:
             return
@@ -55,7 +55,11 @@ class ProjectWorktree:
         # A repository that tests made here would hide the project from ours, and lead the user's next git into it.
         stray = self.path / ".git"
         if stray.is_dir() and not stray.is_symlink():
-            shutil.rmtree(stray)
+            remove_tree(stray)
+            if stray.exists():
+                raise UsageError(
+                    f"{stray} is a repository that tests made, and cannot be removed: remove it by hand."
+                )
         else:
             stray.unlink(missing_ok=True)
 

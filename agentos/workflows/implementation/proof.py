@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from agentos.text.words import counted
 from agentos.workflows.context import Context
 from agentos.workflows.implementation.assertions import function_names
 from agentos.workflows.implementation.clean_checkout import (
@@ -22,19 +23,32 @@ from agentos.workflows.implementation.clean_checkout import (
     clean_checkout,
     put_back,
 )
-from agentos.workflows.implementation.control import NotChangeable, control_problem, made_to_fail
+from agentos.workflows.implementation.control_runs import (
+    NotChangeable,
+    control_problem,
+    hidden_failures,
+    made_to_fail,
+)
 from agentos.workflows.implementation.file_operations import Policy
 from agentos.workflows.implementation.judging import defined_tests, is_test_file
-from agentos.workflows.implementation.mutation import Mutant, may_read_source, mutants, rewritten
+from agentos.workflows.implementation.mutation import Mutant, mutants, only_computes, rewritten
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.state import Baseline
-from agentos.workflows.implementation.suite_report import SuiteKilled, SuiteReport, without_parameters
+from agentos.workflows.implementation.suite_report import (
+    CHANGING,
+    Reached,
+    SuiteKilled,
+    SuiteReport,
+    without_parameters,
+)
 
 _QUICK_SECONDS: Final = 20.0
 """A suite that takes longer is not run a third time as a whole."""
 _SAMPLED_FILES: Final = 10
 _MOST_MUTANTS: Final = 4
+_MOST_FURTHER_MUTANTS: Final = 4
+"""For tests that none of the first made fail."""
 _LEAST_MUTANT_SECONDS: Final = 20.0
 _RUN_OF_A_MACHINE: Final = "runTest"
 """The name of tests that libraries make of a class, such as Hypothesis of a state machine."""
@@ -54,6 +68,8 @@ class Claim:
     """Other files that it adds or changes."""
     changed_lines: Mapping[str, frozenset[int]]
     """Where it changes them."""
+    passing_already: Collection[str] = ()
+    """New tests that passed before there was code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +81,24 @@ class Mutation:
     noticed: int = 0
     goes_by_text: bool = False
     """Whether tests fail on the same code in other words: then they notice every mistake, and say nothing."""
+    unmoved: tuple[str, ...] = ()
+    """New tests that passed with every mistake, by id without parameters."""
+    never_failed: tuple[str, ...] = ()
+    """Those of them that passed before there was code, too."""
 
     @property
     def weakness(self) -> str:
         if self.goes_by_text:
-            return "the new tests fail when comments and spaces of the code are others: they go by its text"
+            return (
+                "the new tests fail once the same code is written in other words: they depend on its text, its file "
+                "or how it is compiled, not on what it does"
+            )
+        if self.tried and self.never_failed:
+            return (
+                f"{counted(len(self.never_failed), 'new test')} passed before there was code, and with each of "
+                f"{counted(len(self.tried), 'mistake')} in it ({self.never_failed[0]}): what cannot fail proves "
+                "nothing; remove it, or test what the design adds"
+            )
         if not self.tried or self.noticed:
             return ""
         return f"no new test notices that the code is broken ({len(self.tried)} mistakes tried: {self.tried[0]})"
@@ -83,7 +112,7 @@ class Proof:
     suite: SuiteReport | None = None
     """None when the new tests do not pass: then there is nothing to prove yet."""
     former: SuiteReport | None = None
-    """Tests that existed and were changed, as they were; None when there are none."""
+    """Tests that existed, as they were; None when nothing could be hidden from them."""
     owed: frozenset[str] = frozenset()
     """Ids that `former` has to pass."""
     excused: frozenset[str] = frozenset()
@@ -94,12 +123,21 @@ class Proof:
     """What the new tests said of code broken on purpose; None when it was not asked."""
     unread: str = ""
     """A new test that no file of the project defines: nobody can read what it asserts."""
+    written: tuple[str, ...] = ()
+    """Modules and files of tests that the runs wrote: what needs them needs what is not committed."""
     unverified: tuple[str, ...] = ()
     """What could not be asked, in words."""
+    reached: tuple[Reached, ...] = ()
+    """What changed files, or somebody, reached for while tests ran."""
 
     @property
     def weakness(self) -> str:
         """Why the new tests prove nothing although they pass."""
+        if self.written:
+            return (
+                f"{self.written[0]!r} is written while tests run, and what is not in the commit does not count: "
+                "commit it, or write to a temporary folder"
+            )
         if self.unread:
             return f"{self.unread} is made while its file is loaded: write it down, so that it can be read"
         return self.mutation.weakness if self.mutation else ""
@@ -114,16 +152,19 @@ def prove(context: Context, claim: Claim, is_worth_it: Callable[[Proof], bool]) 
         trial = _Trial(context, claim, checkout)
         report = trial.run(lambda tests: tests.new_tests(claim.tests, claim.baseline.suite))
         if not report.is_success:
-            return Proof(new_tests=report)
-        former = _former_tests(clean, base, changed)
+            return Proof(new_tests=report, reached=_reached(claim, report))
         suite = trial.run(lambda tests: tests.suite(measure=claim.code))
+        former = _former_tests(clean, claim.baseline, changed, suite.seconds)
         owed, excused = _owed(claim, former)
-        proof = Proof(new_tests=report, suite=suite, owed=owed, excused=excused)
+        reached = _reached(claim, report, suite)
+        written = _written(claim, reached, report, suite)
+        proof = Proof(new_tests=report, suite=suite, owed=owed, excused=excused, written=written, reached=reached)
         if not is_worth_it(proof):
             return proof
         if former:
             run = trial.run(
-                lambda tests: tests.files_as_they_are(former), lambda place: put_back(place, base, former)
+                lambda tests: tests.files_as_they_are(former),
+                lambda place: put_back(place, base, [path for path in changed if is_test_path(path)]),
             )
             proof = replace(proof, former=run)
         # Only pytest's own reports can be asked more than that.
@@ -150,30 +191,61 @@ class _Trial:
     def doubts(self, proof: Proof) -> dict[str, Any]:
         """What tests made to fail, and code broken on purpose, say about the results."""
         reports = [report for report in (proof.new_tests, proof.suite) if report is not None]
-        forgery, unchangeable = self._forgery(reports)
+        mark = f"control{secrets.token_hex(8)}"
+        files, unchangeable = self._ours(reports[-1].seconds, mark)
+        forgery, by_looks = self._forgery(reports, files, mark) if files else (None, ())
         mutation = self._mutation(proof.new_tests)
         unverified = [f"whether the results of {path} are pytest's own: {why}" for path, why in unchangeable.items()]
+        unverified += [f"{test}, which passes as it is written and fails in other words" for test in by_looks[:3]]
         if self._python_code and not mutation.tried:
             unverified.append("whether the new tests notice mistakes, since none could be made in the changed lines")
         unread = self._unread(proof.new_tests)
         return {"forgery": forgery, "mutation": mutation, "unread": unread, "unverified": tuple(unverified)}
 
-    def _forgery(self, reports: Sequence[SuiteReport]) -> tuple[str | None, dict[str, str]]:
-        """What shows that results are not pytest's own, and files of which that cannot be told, with the reason."""
-        mark = f"control{secrets.token_hex(8)}"
-        sources = {path: self.checkout.worktree.text(path) for path in self._control_files(reports[-1].seconds)}
-        failing, unchangeable = {}, {}
-        for path, source in sources.items():
+    def _ours(self, suite_seconds: float, mark: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Test files made to fail, and files that cannot be changed, with the reason."""
+        ours, unchangeable = {}, {}
+        for path in self._control_files(suite_seconds):
             try:
-                if text := made_to_fail(source, mark):
-                    failing[path] = text
+                if failing := made_to_fail(self.checkout.worktree.text(path), mark):
+                    ours[path] = failing
             except NotChangeable as error:
                 unchangeable[path] = str(error)
-        if not failing:
-            return None, unchangeable
-        control = self.run(lambda tests: tests.some(list(failing)), lambda place: _put(place, failing))
-        changed = {test_id for path in failing for test_id in defined_tests(path, sources[path])}
-        return control_problem(reports, control, changed, mark), unchangeable
+        return ours, unchangeable
+
+    def _forgery(
+        self, reports: Sequence[SuiteReport], ours: Mapping[str, str], mark: str
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """What shows that results are not pytest's own, and old tests that go by how they look."""
+        text = self.checkout.worktree.text
+        changed = {test_id for path in ours for test_id in defined_tests(path, text(path))}
+        control = self._run_ours(ours)
+        if problem := control_problem(reports, control, changed, mark):
+            return problem, ()
+        hidden = hidden_failures(reports, control, changed, mark)
+        if hidden:
+            # Asked twice before it is held against somebody: a test may fail for reasons of its own.
+            again = hidden_failures(reports, self._run_ours(ours), changed, mark)
+            hidden = tuple(test for test in hidden if test in again)
+        old = tuple(test for test in hidden if test in self._before)
+        new = tuple(test for test in hidden if test in reports[0].passed and test not in old)
+        if old and not new:
+            # What was so without the change is not the change's doing.
+            with clean_checkout(self.context, self.claim.baseline.commit) as before:
+                control = replace(self, checkout=before)._run_ours(ours)
+            known = hidden_failures(reports, control, changed, mark)
+            new = tuple(test for test in old if test not in known)
+        if not new:
+            return None, hidden
+        words = "passes as it is written and fails in other words that assert the same"
+        return f"{new[0]} {words}: it goes by how the test looks, not by what the code does", hidden
+
+    def _run_ours(self, ours: Mapping[str, str]) -> SuiteReport:
+        return self.run(lambda tests: tests.some(list(ours)), lambda place: _put(place, ours))
+
+    @property
+    def _before(self) -> set[str]:
+        return {case.id for case in self.claim.baseline.suite.cases or ()}
 
     def _unread(self, report: SuiteReport) -> str:
         """The first new test whose name no test file of the project defines; one may inherit from another file."""
@@ -182,37 +254,57 @@ class _Trial:
         for path in place.python_files():
             if is_test_path(path):
                 known |= function_names(place.text(path))
-        before = {case.id for case in self.claim.baseline.suite.cases or ()}
-        new = sorted(report.passed - before)
+        new = sorted(report.passed - self._before)
         return next((test for test in new if without_parameters(test).rpartition("::")[2] not in known), "")
 
     def _control_files(self, suite_seconds: float) -> list[str]:
         """Every test file if the suite is quick, else the new ones and some that code cannot guess."""
         files = [path for path in self.checkout.worktree.python_files() if is_test_file(path)]
         if suite_seconds > _QUICK_SECONDS:
-            sampled = random.SystemRandom().sample(files, min(len(files), _SAMPLED_FILES))
-            files = list(dict.fromkeys((*self.claim.tests, *sampled)))
+            files = list(dict.fromkeys((*self.claim.tests, *_sampled(files))))
         return [path for path in files if PurePosixPath(path).name != "conftest.py"]
 
     def _mutation(self, report: SuiteReport) -> Mutation:
         """Break changed lines one after the other until every new test has been seen failing."""
-        unmoved, tried, noticed = set(report.passed), [], 0
+        new = {test: without_parameters(test) for test in report.passed - self._before}
+        unmoved, noticed = set(new.values()), 0
+        tried: list[str] = []
         limit = max(_LEAST_MUTANT_SECONDS, 4 * report.seconds)
-        for mutant in self._mutants():
-            if not unmoved:
+        first, further = self._mutants()
+        for number, mutant in enumerate((*first, *further)):
+            is_weak = number >= len(first) and not noticed
+            if is_weak or (tried and not unmoved):
                 break
-            passed = self._passed_with({mutant.path: mutant.source}, limit)
+            files = {mutant.path: mutant.source}
+            passed = self._passed_with(files, limit)
+            if passed != report.passed and not noticed and self._may_look:
+                # A test that fails by chance has noticed nothing.
+                passed |= self._passed_with(files, limit)
             tried.append(f"{mutant.path} line {mutant.line} {mutant.what}")
             noticed += passed != report.passed
-            unmoved &= passed
-        return Mutation(tuple(tried), noticed, noticed > 0 and self._goes_by_text(report, limit))
+            unmoved -= {name for test, name in new.items() if test not in passed}
+        early = {without_parameters(test) for test in self.claim.passing_already}
+        return Mutation(
+            tried=tuple(tried),
+            noticed=noticed,
+            goes_by_text=noticed > 0 and self._goes_by_text(report, limit),
+            unmoved=tuple(sorted(unmoved)),
+            never_failed=tuple(sorted(unmoved & early)),
+        )
+
+    @property
+    def _may_look(self) -> bool:
+        """Whether what the branch brings can go by more than values: hardly any that computes something does."""
+        place = self.checkout.worktree
+        own = {part.removesuffix(".py") for path in place.python_files() for part in PurePosixPath(path).parts}
+        python = [path for path in (*self.claim.tests, *self.claim.code) if path.endswith(".py")]
+        return not all(only_computes(place.text(path), own) for path in python)
 
     def _goes_by_text(self, report: SuiteReport, limit: float) -> bool:
         """Asked twice before it is held against somebody: a test may fail for reasons of its own."""
-        text = self.checkout.worktree.text
-        if not any(may_read_source(text(path)) for path in (*self.claim.tests, *self._python_code)):
+        if not self._may_look:
             return False
-        code = {path: rewritten(text(path)) for path in self._python_code}
+        code = {path: rewritten(self.checkout.worktree.text(path)) for path in self._python_code}
         others = {path: other for path, other in code.items() if other is not None}
         return all(self._passed_with(others, limit) != report.passed for _ in range(2))
 
@@ -225,29 +317,71 @@ class _Trial:
         except SuiteKilled:
             # The mistake may have eaten all memory: that is noticed.
             return frozenset()
-        return run.passed if not run.problem and not run.timed_out else frozenset()
+        return run.passed_whole if not run.problem and not run.timed_out else frozenset()
 
     @property
     def _python_code(self) -> list[str]:
         return [path for path in self.claim.code if path.endswith(".py")]
 
-    def _mutants(self) -> list[Mutant]:
-        """The strongest of each changed file first."""
+    def _mutants(self) -> tuple[list[Mutant], list[Mutant]]:
+        """The strongest of each changed file's changed lines, and further ones in any line of these files."""
         text, lines = self.checkout.worktree.text, self.claim.changed_lines
-        per_file = [mutants(path, text(path), lines[path], _MOST_MUTANTS) for path in self._python_code]
-        rows = itertools.zip_longest(*per_file)
-        return [mutant for row in rows for mutant in row if mutant is not None][:_MOST_MUTANTS]
+        changed = [mutants(path, text(path), lines[path], _MOST_MUTANTS) for path in self._python_code]
+        anywhere = [
+            mutants(path, source, range(1, source.count("\n") + 2), _MOST_MUTANTS + _MOST_FURTHER_MUTANTS)
+            for path in self._python_code
+            for source in [text(path)]
+        ]
+        first = _in_turn(changed)[:_MOST_MUTANTS]
+        further = [mutant for mutant in _in_turn(anywhere) if mutant not in first]
+        return first, further[:_MOST_FURTHER_MUTANTS]
+
+
+def _in_turn(per_file: Sequence[Sequence[Mutant]]) -> list[Mutant]:
+    return [mutant for row in itertools.zip_longest(*per_file) for mutant in row if mutant is not None]
+
+
+def _reached(claim: Claim, *runs: SuiteReport) -> tuple[Reached, ...]:
+    """What files of the branch reached for, or nobody knows who: unless that was so before (pure)."""
+    known, changed = {one.what for one in claim.baseline.suite.reached}, {*claim.code, *claim.tests}
+    found = [one for run in runs for one in run.reached]
+    return tuple(
+        dict.fromkeys(one for one in found if one.path in changed or (not one.path and one.what not in known))
+    )
+
+
+def _written(claim: Claim, reached: Sequence[Reached], *runs: SuiteReport) -> tuple[str, ...]:
+    """What runs wrote that decides about code, there still or not, unless the suite did so before (pure)."""
+    told = (one.what.removeprefix(CHANGING) for one in reached if one.what.startswith(CHANGING))
+    found = {*(path for path in told if path.endswith(".py")), *(path for run in runs for path in run.written)}
+    return tuple(sorted(found.difference(claim.baseline.suite.written)))
 
 
 def _put(place: ProjectWorktree, files: Mapping[str, str]) -> None:
     place.put_files(files, Policy(protected=()))
 
 
-def _former_tests(place: ProjectWorktree, base: str, changed: Sequence[str]) -> tuple[str, ...]:
-    """Tests, and what serves them, that the branch changed or deleted."""
-    names = place.worktree.git().run("ls-tree", "-r", "--name-only", "-z", base).stdout.split("\0")
+def _former_tests(
+    place: ProjectWorktree, baseline: Baseline, changed: Sequence[str], suite_seconds: float
+) -> tuple[str, ...]:
+    """Tests, and what serves them, to be run as they were, without what the branch adds among them.
+
+    Those that the branch changed or deleted. Where it changes other files, any test may pass for the sake of
+    something new: then every test of before, or, when the suite takes long, some that code cannot guess.
+    """
+    names = place.worktree.git().run("ls-tree", "-r", "--name-only", "-z", baseline.commit).stdout.split("\0")
     known = {str(PurePosixPath(name)) for name in names if name}
-    return tuple(path for path in changed if is_test_path(path) and str(PurePosixPath(place.folder, path)) in known)
+    touched = [path for path in changed if str(PurePosixPath(place.folder, path)) in known]
+    own = [path for path in touched if is_test_path(path)]
+    others = sorted({case.partition("::")[0] for case in baseline.suite.passed}) if len(own) < len(touched) else []
+    if suite_seconds > _QUICK_SECONDS:
+        others = _sampled([path for path in others if is_test_file(path)])
+    return tuple(dict.fromkeys((*own, *others)))
+
+
+def _sampled(files: Sequence[str]) -> list[str]:
+    """Some that code cannot guess."""
+    return random.SystemRandom().sample(files, min(len(files), _SAMPLED_FILES))
 
 
 def _owed(claim: Claim, former: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from agentos.errors import AgentosError, UsageError
 from agentos.git.worktrees import BRANCH_PREFIX, Repository
+from agentos.hints import Hint, Place
 from agentos.sources.github_client import AnswerLostError, GitHubClient, GitHubError, Json
 from agentos.sources.github_token import api_url, find_token
 from agentos.workflows.implementation.branch import KEPT_REFS
@@ -36,7 +37,9 @@ class PushRejectedError(AgentosError):
 def check_remote(repository: Repository, *, opens_pull_requests: bool) -> None:
     """Raises UsageError when nothing could be published: better said before the work than after it."""
     if REMOTE not in repository.git.text("remote").splitlines():
-        raise UsageError(f"--push needs a remote named {REMOTE}: add one with `git remote add {REMOTE} URL`.")
+        raise UsageError(
+            f"--push needs a remote named {REMOTE}, and this repository has none (see `git remote add`)."
+        )
     if opens_pull_requests:
         repository_of(repository.git.text("remote", "get-url", REMOTE))
         if find_token(api_url()) is None:
@@ -62,9 +65,11 @@ def push(repository: Repository, publication: Publication) -> None:
     if answer.exit_code == 0:
         return
     if any(line.startswith("!") and "[rejected]" in line for line in answer.stdout.splitlines()):
+        typed_in = Place.of_user().project or "."
+        fetch = Hint.FETCH_BRANCH.line(repository=typed_in, remote=REMOTE, branch=record.branch)
         raise PushRejectedError(
             f"{record.branch} is not pushed: on {REMOTE} it has commits that are not in yours. "
-            f"See them with `git fetch {REMOTE} {record.branch}`, then merge them or remove that branch there."
+            f"Get them with `{fetch}`, then merge them or remove that branch there."
         )
     said = " ".join(f"{answer.stdout}\n{answer.stderr}".split())
     raise PushRejectedError(f"{record.branch} is not pushed to {REMOTE}: {said[-_SAID_CHARACTERS:]}")

@@ -62,8 +62,18 @@ def _read(path: Path) -> Implemented | None:
 
 def has_branch(project_dir: Path, branch: str) -> bool:
     """Whether the repository has a branch, read from git's own files: a dry run starts no process."""
-    git_dir = _git_dir(project_dir)
-    return git_dir is not None and _has_ref(_common_dir(git_dir), f"refs/heads/{branch}")
+    return _tip(project_dir, branch) is not None
+
+
+def has_code(project_dir: Path, record: Implemented) -> bool:
+    """Whether the branch is there and has code: somebody may have put it back to where it began.
+
+    As far as git's own files tell: a branch that has moved on counts as having it.
+    """
+    tip = _tip(project_dir, record.branch)
+    if tip is None or tip == record.commit:
+        return tip is not None
+    return tip not in (_commit_checked_out(project_dir, besides=record.branch), _tip(project_dir, record.base))
 
 
 def check_start(project_dir: Path, base: str) -> None:
@@ -82,13 +92,10 @@ def check_start(project_dir: Path, base: str) -> None:
 def _is_unborn(git_dir: Path) -> bool:
     """Whether HEAD is a branch without a commit. False where the files do not tell."""
     common_dir = _common_dir(git_dir)
-    try:
-        head = (git_dir / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return False
+    head = _head(git_dir)
     # A repository in the reftable format keeps its branches where only git can read them.
     is_readable = head.startswith("ref: ") and not (common_dir / "reftable").exists()
-    return is_readable and not _has_ref(common_dir, head.removeprefix("ref: "))
+    return is_readable and _commit_of(common_dir, head.removeprefix("ref: ")) is None
 
 
 def no_commit_words(base: str, project_dir: Path) -> str:
@@ -96,14 +103,39 @@ def no_commit_words(base: str, project_dir: Path) -> str:
     return f"{base!r} names no commit in {project_dir}: commit something or set --base."
 
 
-def _has_ref(common_dir: Path, name: str) -> bool:
-    if (common_dir / name).is_file():
-        return True
+def _tip(project_dir: Path, branch: str) -> str | None:
+    git_dir = _git_dir(project_dir)
+    return None if git_dir is None else _commit_of(_common_dir(git_dir), f"refs/heads/{branch}")
+
+
+def _commit_checked_out(project_dir: Path, besides: str) -> str | None:
+    """Of the checkout, on a branch or not. None on the branch `besides`, which somebody works on then."""
+    git_dir = _git_dir(project_dir)
+    if git_dir is None or (head := _head(git_dir)) == f"ref: refs/heads/{besides}":
+        return None
+    return _commit_of(_common_dir(git_dir), head.removeprefix("ref: ")) if head.startswith("ref: ") else head
+
+
+def _head(git_dir: Path) -> str:
+    """`ref: ` and the name of a branch, or a commit; empty where it cannot be read."""
+    try:
+        return (git_dir / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _commit_of(common_dir: Path, ref: str) -> str | None:
+    """What a branch points to; None when there is none."""
+    try:
+        return (common_dir / ref).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        pass
     try:
         packed = (common_dir / "packed-refs").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
-    return any(line.endswith(f" {name}") for line in packed.splitlines())
+        return None
+    named = (line.partition(" ") for line in packed.splitlines())
+    return next((commit for commit, _, name in named if name == ref), None)
 
 
 def branch_prefix(project_dir: Path) -> str:

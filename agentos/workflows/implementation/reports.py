@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from agentos.documents.files import FileChange
 from agentos.documents.lld import Lld, parse_lld
 from agentos.git.worktrees import BRANCH_PREFIX
-from agentos.workflows.implementation.file_operations import is_protected
+from agentos.text.words import counted
 from agentos.workflows.implementation.state import IMPLEMENTED, ImplementationState
 from agentos.workflows.implementation.suite_plan import coverage_target
-from agentos.workflows.implementation.suite_report import CaseStatus, SuiteReport
+from agentos.workflows.implementation.suite_report import CaseStatus, Reached, SuiteReport
+
+_MOST_REACHED = 8
 
 
 def implementation_report(
@@ -20,17 +22,17 @@ def implementation_report(
     *,
     restored: int | None,
     commits: str,
+    protected: Sequence[str] = (),
     tricks: Mapping[str, str] | None = None,
 ) -> str:
-    """What was done against what the design says: files, rounds, decisions, deviations, models, cost."""
-    lld, first = parse_lld(state["lld_text"]), _look_first(state, changed, tricks or {})
+    """What was done against what the design says: files, rounds, decisions, deviations, models, cost.
+
+    `protected` are those of the changed files that are for a person to look at first.
+    """
+    lld, first = parse_lld(state["lld_text"]), _look_first(state, protected, tricks or {})
     sections = [
         f"# Implementation of LLD-{state['item_id']}: {_line(state['title'])}",
-        *(
-            [f"## Look at this first\n\n{_bullets(first)}"]
-            if (first := _look_first(state, changed, tricks or {}))
-            else []
-        ),
+        *([f"## Look at this first\n\n{_bullets(first)}"] if first else []),
         _facts(state),
         "## Files against the design\n\n" + _table(("File", "Design", "Branch"), _file_rows(lld, changed)),
         "## Rounds\n\n" + (_table(("Round", "Result", "Coverage"), _round_rows(state)) or "No code was written.\n"),
@@ -46,28 +48,39 @@ def implementation_report(
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
-def _look_first(state: ImplementationState, changed: Sequence[str], tricks: Mapping[str, str]) -> list[str]:
+def _look_first(state: ImplementationState, protected: Sequence[str], tricks: Mapping[str, str]) -> list[str]:
     """What a person should see before anything else."""
-    lines = [
-        f"{_code(path)} is changed, which is protected; the design lists it" for path in changed if is_protected(path)
-    ]
+    lines = [f"{_code(path)} is changed, which is protected; the design lists it" for path in protected]
     lines += [
         f"{_code(path)} uses {_line(words)}: with that, code can tell that it is tested or change how it is judged"
         for path, words in sorted(tricks.items())
     ]
     green, early = state["green"], state["red"].passing_already
-    if green is not None and green.former is not None and green.former.failing:
-        names = ", ".join(map(_code, sorted(green.former.failing)[:5]))
+    passed_before = state["baseline"].suite.passed
+    if green is not None and green.former is not None and (failing := green.former.failing & passed_before):
+        names = ", ".join(map(_code, sorted(failing)[:5]))
         lines.append(
-            f"Existing tests were changed and fail as they were before; the design lists their files: {names}"
+            f"Existing tests fail in their version from before this branch; the design lists their files: {names}"
         )
     if early:
-        lines.append(f"{len(early)} new tests passed before there was code: they prove nothing ({_code(early[0])})")
+        lines.append(f"{counted(len(early), 'new test')} passed before there was code ({_code(early[0])})")
     if green is not None:
+        lines += [_reached_words(one) for one in green.reached[:_MOST_REACHED]]
+        if green.unmoved:
+            names = ", ".join(map(_code, green.unmoved[:5]))
+            mistakes = counted(len(green.mutants), "mistake")
+            lines.append(
+                f"{counted(len(green.unmoved), 'new test')} noticed none of {mistakes} made on purpose ({names})"
+            )
         lines += [
             f"{_code(path)} keeps {count} lines from being measured" for path, count in sorted(green.excluded.items())
         ]
     return lines
+
+
+def _reached_words(one: Reached) -> str:
+    who = f"{_code(one.path)} line {one.line}" if one.path else "Code on the branch"
+    return f"{who} reached for {_code(one.what)} while tests ran: with that, code can change how it is judged"
 
 
 def _facts(state: ImplementationState) -> str:
@@ -198,7 +211,7 @@ def _red_lines(state: ImplementationState) -> list[str]:
     ]
     if red.run:
         lines.append(f"New tests: {_run_words(red.run)}; {_line(red.words)}")
-    return lines + [f"Passes already, so it proves nothing new: {_code(case)}" for case in red.passing_already]
+    return lines + [f"Passes already, without the code: {_code(case)}" for case in red.passing_already]
 
 
 def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
@@ -216,7 +229,7 @@ def _green_lines(state: ImplementationState, restored: int | None) -> list[str]:
         for path, percent in sorted(green.by_file.items())
     ]
     if green.former:
-        lines.append(f"Changed tests in their former version: {_run_words(green.former)}")
+        lines.append(f"With the tests as they were before: {_run_words(green.former)}")
     if green.mutants:
         noticed = f"{green.mutants_noticed} of {len(green.mutants)} mistakes made on purpose were noticed"
         lines.append(f"{noticed}: {_line('; '.join(green.mutants))}")

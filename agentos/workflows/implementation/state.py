@@ -12,7 +12,7 @@ from agentos.documents.verdict import Review
 from agentos.workflows.implementation.file_operations import Deviation
 from agentos.workflows.implementation.judging import Round
 from agentos.workflows.implementation.suite_plan import PlannedScenario
-from agentos.workflows.implementation.suite_report import SuiteReport
+from agentos.workflows.implementation.suite_report import Reached, SuiteReport
 from agentos.workflows.stage_records import latest
 
 IMPLEMENTED: Final = outcomes.IMPLEMENTED.name
@@ -64,6 +64,11 @@ class Red:
     complaint: str = ""
     """What is wrong with the tests; empty when they fail as they should."""
 
+    @property
+    def seen_with_parameters(self) -> frozenset[str]:
+        """Tests that were seen failing, each with its parameters: with others, or none, they ask something else."""
+        return frozenset(case for case in self.run.failing if case.endswith("]")) if self.run else frozenset()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Green:
@@ -85,6 +90,10 @@ class Green:
     mutants: tuple[str, ...] = ()
     """Mistakes that were made in the changed lines to see whether the new tests notice."""
     mutants_noticed: int = 0
+    unmoved: tuple[str, ...] = ()
+    """New tests that passed with each of these mistakes."""
+    reached: tuple[Reached, ...] = ()
+    """What the branch's code reached for while tests ran."""
     weakness: str = ""
     """Why the new tests prove nothing: then more code does not help."""
     feedback: str = ""

@@ -121,6 +121,31 @@ class FileCoverage:
         )
 
 
+CHANGING: Final = "changing "
+"""What is reached for begins with it where a file is written (`inside/pytest_child.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Code of the project that reached for what runs it, while tests ran."""
+
+    path: str
+    """Empty when it is not known who did."""
+    line: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the body of a test of ours ended, as it said itself before anybody around it heard of that."""
+
+    test: str
+    """The id of the test that ran."""
+    path: str
+    """The file whose code said it."""
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteReport:
     """One run of tests."""
@@ -141,10 +166,26 @@ class SuiteReport:
     """Why there is no coverage, after a "since"."""
     problem: str = ""
     """Why the report proves nothing, whatever its cases say: it is not whole, or contradicts itself."""
+    reached: tuple[Reached, ...] = ()
+    """What its process said before it could be made to say something else."""
+    written: tuple[str, ...] = ()
+    """Modules, and files that tests read, which are other ones after the run than before."""
+    endings: frozenset[Ending] = frozenset()
+    """From tests that were changed to give one."""
 
     @property
     def passed(self) -> frozenset[str]:
         return frozenset(case.id for case in self.cases or () if case.status in _GOOD)
+
+    @property
+    def passed_whole(self) -> frozenset[str]:
+        """Tests that passed with all their parts (`subTest`), which pytest counts beside them."""
+        return self.passed - self.with_failing_part
+
+    @property
+    def with_failing_part(self) -> frozenset[str]:
+        """What a failing part may be of, whatever became of the whole: all that its id says before a ` (`."""
+        return frozenset(one[: begin.start()] for one in self.failing for begin in re.finditer(re.escape(" ("), one))
 
     @property
     def failing(self) -> frozenset[str]:
@@ -182,6 +223,8 @@ class SuiteReport:
             isolation=self.isolation,
             cases=cases,
             problem=self.problem,
+            reached=self.reached,
+            written=self.written,
         )
 
 

@@ -21,9 +21,10 @@ from typing import Any, Final
 
 from agentos.errors import UsageError
 from agentos.keys.redaction import map_texts
-from agentos.sandbox.sandbox import Sandbox, SandboxResult
+from agentos.sandbox.isolation import Isolation
+from agentos.sandbox.sandbox import Sandbox, SandboxResult, strongest_isolation
+from agentos.sandbox.scratch import scratch_folder
 from agentos.workflows.implementation.coverage_report import CoverageReportError, parse_coverage
-from agentos.workflows.implementation.scratch import scratch_folder
 from agentos.workflows.implementation.suite_report import (
     CaseResult,
     FileCoverage,
@@ -128,6 +129,8 @@ class Pytest:
             "root": str(root),
             "folders": [str(folder) for folder in (root / "src", root) if folder.is_dir()],
             "is_plugin": self.is_plugin,
+            # In namespaces of its own only: elsewhere the sandbox could not look at its files in memory any more.
+            "is_closed": (self.sandbox.isolation or strongest_isolation()) in (Isolation.BWRAP, Isolation.NAMESPACES),
             "tests": list(tests),
             # The first came with agentos, not with the project, and takes seconds to load.
             "options": [*(_OUR_PLUGIN if self.python == Path(sys.executable) else ()), *self.options],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,13 +11,16 @@ from agentos.sandbox.sandbox import SandboxResult
 from agentos.workflows.implementation.suite_report import (
     CaseResult,
     CaseStatus,
+    Ending,
     FileCoverage,
+    Reached,
     SuiteReport,
     failed_case,
     worst_of_each,
 )
 
 _FORGED: Final = "the report holds what our reporter does not say: code under test has written to it"
+_MOST_REACHED: Final = 200
 
 
 def watched_report(
@@ -47,6 +51,8 @@ def watched_report(
         cases=cases,
         coverage=coverage,
         problem=problem if not timed_out else "",
+        reached=tuple(_reached(records)),
+        endings=frozenset(_endings(records)),
     )
 
 
@@ -57,7 +63,22 @@ def _is_record(record: Any) -> bool:
             return all(isinstance(name, str) for name in names)
         case {"running": str()} | {"id": str(), "phase": str(), "outcome": str(), "text": str()}:
             return True
+        case {"reached": str(), "path": str(), "line": int()} | {"said": str(), "path": str()}:
+            return True
     return False
+
+
+def _reached(records: Iterable[Mapping[str, Any]]) -> Iterator[Reached]:
+    for record in itertools.islice((each for each in records if "reached" in each), _MOST_REACHED):
+        yield Reached(_shown(record["path"])[:200], record["line"], _shown(record["reached"])[:120])
+
+
+def _endings(records: Iterable[Mapping[str, Any]]) -> Iterator[Ending]:
+    running = ""
+    for record in records:
+        running = _shown(record.get("running", running))
+        if "said" in record:
+            yield Ending(running, record["path"], record["said"])
 
 
 def _shown(case_id: str) -> str:
@@ -67,7 +88,7 @@ def _shown(case_id: str) -> str:
 
 def _running(records: Sequence[Mapping[str, Any]]) -> str:
     started = [_shown(record["running"]) for record in records if "running" in record]
-    return f"\nIts time was over in {started[-1]}\n" if started else ""
+    return f"\nIts time ran out in {started[-1]}\n" if started else ""
 
 
 def _problem(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Self
 
 from agentos.events import Event, Listener, PoolExhausted
 from agentos.keys.broker import KeyBroker
@@ -25,8 +26,9 @@ _ASK = Ask(provider=_PROVIDER, model=_MODEL)
 class CredentialCoordinator:
     """A pool of keys that threads share. A key is held by one caller at a time; waiting callers are served in order.
 
-    `acquire` and `reserve` return the key itself. Events go to `on_event`, without a lock held; with no listener they
-    are printed.
+    `acquire` and `reserve` return the key itself, as text that knows by which lease it was given: whoever gives that
+    back late, when the key is already somebody else's, takes it from nobody. Any other text with the same characters
+    means whoever holds the key now. Events go to `on_event`, without a lock held; with no listener they are printed.
     """
 
     def __init__(
@@ -60,25 +62,29 @@ class CredentialCoordinator:
             return None
         with self._lock:
             self._held[lease.secret] = lease
-        return lease.secret
+        return _HeldKey(lease)
 
     def reserve(self, worker_id: str) -> str | None:
         """A key for the worker if one is free and nobody waits for it, else None at once."""
         return self.acquire(timeout=0.0)
 
     def release(self, key: str, rate_limited: bool = False, backoff_seconds: float = DEFAULT_BACKOFF_SECONDS) -> None:
-        """Give a key back; `rate_limited` keeps it out for `backoff_seconds`. A key that nobody holds is no error."""
-        with self._lock:
-            lease = self._held.pop(key, None)
+        """Give a key back; `rate_limited` keeps it out for `backoff_seconds`. A key not held is no error."""
+        lease = self._given_up(key)
         if lease is not None:
             limited = RateLimited(retry_after_seconds=backoff_seconds)
             self._broker.release(lease, limited if rate_limited else Succeeded())
 
     def report_rate_limit(self, key_id: str, retry_after_seconds: float) -> None:
-        """The provider throttled the key: it opens again after the wait. Whoever holds it still releases it."""
-        if key_id in self._names:
-            limited = RateLimited(retry_after_seconds=retry_after_seconds)
+        """The provider throttled the key: it opens again after the wait. Whoever held it need not release it."""
+        if key_id not in self._names:
+            return
+        limited = RateLimited(retry_after_seconds=retry_after_seconds)
+        lease = self._given_up(key_id)
+        if lease is None:
             self._broker.note(self._names[key_id], _MODEL, limited)
+        else:
+            self._broker.release(lease, limited)
 
     def get_available_count(self) -> int:
         """How many keys are neither held nor rate-limited."""
@@ -96,6 +102,26 @@ class CredentialCoordinator:
     def wait_for_availability(self, timeout_seconds: float = 60) -> bool:
         """Wait until a key is available, without taking it. False when the time has passed."""
         return self._broker.wait_until_open(_PROVIDER, _MODEL, timeout_seconds)
+
+    def _given_up(self, key: str) -> Lease | None:
+        """The caller's lease, which is held no more; None if the key is meanwhile nobody's, or somebody else's."""
+        with self._lock:
+            lease = self._held.get(key)
+            if lease is None or (isinstance(key, _HeldKey) and key.fence != lease.fence):
+                return None
+            return self._held.pop(key)
+
+
+class _HeldKey(str):
+    """A key as its holder got it. Two holders of one key have equal texts and different fences."""
+
+    __slots__ = ("fence",)
+    fence: int
+
+    def __new__(cls, lease: Lease) -> Self:
+        held = super().__new__(cls, lease.secret)
+        held.fence = lease.fence
+        return held
 
 
 class _Exact(random.Random):

@@ -8,12 +8,12 @@ from typing import Final
 
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
-from agentos.engine.plan import Item
+from agentos.engine.plan import Item, input_hash
 from agentos.hints import Hint
 from agentos.settings import Settings
 from agentos.sources import natural_key
 from agentos.workflows import model_options
-from agentos.workflows.drafting.pending import find_llds
+from agentos.workflows.drafting.pending import find_llds, without_unready
 from agentos.workflows.implementation.pending import (
     open_work,
     read_designs,
@@ -40,14 +40,18 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     items = [from_issue(item, prefix) for item in issues.items if item.id not in begun]
     reasons = dict(issues.reasons)
     models = model_options.of_run(project_dir, settings.models) if begun else ""
-    skipped = [(item_id, _continued_elsewhere(item_id, models)) for item_id in sorted(begun, key=natural_key)]
+    skipped = [(item_id, _left_to(item_id, "lld", models)) for item_id in sorted(begun, key=natural_key)]
     for item_id, reason in issues.skipped:
         design = designs.get(item_id) if reason.kind in _HAS_DESIGN else None
         done = _why_done(design, project_dir, settings) if design else reason
         if design is None or done:
             skipped.append((item_id, done or reason))
             continue
-        items.append(from_design(design))
+        item = from_design(design)
+        if _began_otherwise(project_dir, item):
+            skipped.append((item_id, _designed_apart(item_id, model_options.of_run(project_dir, settings.models))))
+            continue
+        items.append(item)
         is_approved = reason.kind is ReasonKind.APPROVED
         reasons[item_id] = Reason(ReasonKind.DESIGNED if is_approved else ReasonKind.DESIGNED_IN_REHEARSAL)
     in_order = sorted(items, key=lambda item: natural_key(item.id))
@@ -55,14 +59,52 @@ def find_items(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending
     return without_unmet(found, open_work(project_dir, settings), named=named)
 
 
+def find_designs_alone(project_dir: Path, settings: Settings, wanted: Wanted) -> Pending:
+    """Issues that need a design, for a run that stops there. What a pipeline has begun is continued there."""
+    found = find_llds(project_dir, settings, wanted)
+    if wanted.is_fresh or wanted.begins_with_document:
+        return found
+    prefix = branch_prefix(project_dir)
+    begun = {item.id for item in found.items if _is_continued_by_pipeline(project_dir, from_issue(item, prefix))}
+    if not begun:
+        return found
+    models = model_options.of_run(project_dir, settings.models)
+    return without_unready(
+        replace(
+            found,
+            items=tuple(item for item in found.items if item.id not in begun),
+            skipped=(*found.skipped, *((i, _left_to(i, "pipeline", models)) for i in sorted(begun, key=natural_key))),
+        )
+    )
+
+
 def _is_begun(project_dir: Path, item_id: str) -> bool:
     store = store_for(project_dir)
     return store.exists(ItemRef("lld", item_id)) and not store.exists(ItemRef("pipeline", item_id))
 
 
-def _continued_elsewhere(item_id: str, models: str) -> Reason:
-    continues = Hint.CONTINUE.line(workflow="lld", item=item_id, options=models)
-    return Reason(ReasonKind.DESIGN_UNFINISHED, further=f"continue it first: {continues}")
+def _is_continued_by_pipeline(project_dir: Path, item: Item) -> bool:
+    """A pipeline was stopped on this very issue: it would continue, and its design is not in its place yet."""
+    found = store_for(project_dir).peek(ItemRef("pipeline", item.id))
+    return found is not None and not found.is_untouched and found.input_hash == input_hash(item.input)
+
+
+def _began_otherwise(project_dir: Path, item: Item) -> bool:
+    """What a pipeline left of it began without this design, and cannot continue with it."""
+    found = store_for(project_dir).peek(ItemRef("pipeline", item.id))
+    return found is not None and not found.is_untouched and found.input_hash != input_hash(item.input)
+
+
+def _left_to(item_id: str, workflow: str, models: str) -> Reason:
+    continues = Hint.CONTINUE.line(workflow=workflow, item=item_id, options=models)
+    kind = ReasonKind.DESIGN_UNFINISHED if workflow == "lld" else ReasonKind.PIPELINE_UNFINISHED
+    return Reason(kind, further=f"continue it first: {continues}")
+
+
+def _designed_apart(item_id: str, models: str) -> Reason:
+    """Starting over would replace an approved design: its code is another command's."""
+    continues = Hint.CONTINUE.line(workflow="implement", item=item_id, options=models)
+    return Reason(ReasonKind.DESIGNED_APART, further=f"implement it: {continues}")
 
 
 def _why_done(design: Item, project_dir: Path, settings: Settings) -> Reason | None:

@@ -14,7 +14,7 @@ import agentos
 from agentos.cli.config_schema import settings_schema
 from agentos.cli.main import main
 from agentos.errors import UsageError
-from agentos.settings import OWN_SECTION, Settings, load_settings, setting_names, unknown_variables, value_of
+from agentos.settings import OWN_SECTIONS, Settings, load_settings, setting_names, unknown_variables, value_of
 
 SCHEMA_PATH = Path(__file__).parents[3] / "docs/reference/agentos.schema.json"
 
@@ -94,13 +94,13 @@ def test_the_schema_has_every_setting_with_its_default() -> None:
         section, name, *rest = setting.split(".")
         found = properties[section]["properties"][name]
         if not rest:
-            assert found["default"] == (
+            assert found.get("default") == (
                 list(value) if isinstance(value := value_of(Settings(), setting), tuple) else value
             )
             assert found["description"]
 
 
-_OF_ANOTHER_TYPE = {"string": "3", "integer": '"x"', "array": '"x"', "boolean": '"x"'}
+_OF_ANOTHER_TYPE = {"string": "3", "integer": '"x"', "array": '"x"', "boolean": '"x"', "number": '"x"'}
 
 
 @pytest.mark.parametrize("setting", [name for name in setting_names() if not name.startswith("providers.")])
@@ -112,13 +112,13 @@ def test_what_the_schema_refuses_a_command_refuses(
     section, name = setting.split(".")
     found = settings_schema()["properties"][section]["properties"][name]
     refused = [f"{name} = {_OF_ANOTHER_TYPE[found['type']]}", f"{name}x = 1"]
-    refused += [f"{name} = 0"] if "minimum" in found else []
+    refused += [f"{name} = {found['minimum'] - 1}"] if "minimum" in found else []
     refused += [f'{name} = "no-such-choice"'] if "enum" in found else []
-    path = (tmp_path / "home" if section == OWN_SECTION else tmp_path) / "agentos.toml"
+    path = (tmp_path / "home" if section in OWN_SECTIONS else tmp_path) / "agentos.toml"
     for line in refused:
         path.write_text(f"[{section}]\n{line}\n")
         with pytest.raises(UsageError):
             load_settings(tmp_path, {})
-    for value in found.get("enum", [found["default"]]):
+    for value in found.get("enum", [found["default"]] if "default" in found else [0.5]):
         path.write_text(f"[{section}]\n{name} = {json.dumps(value)}\n")
         load_settings(tmp_path, {})

@@ -14,7 +14,7 @@ from agentos.cli.main import main
 from agentos.documents.approval import ApprovalInfo, stamp_approval
 from agentos.outcomes import NEEDS_REVISION
 from agentos.paths import runs_dir
-from agentos.records.format import ItemSummary, RunSummary
+from agentos.records.summary import ItemSummary, RunSummary
 from agentos.settings import Settings, load_settings
 from agentos.workflows.document_paths import lineage_dir
 from agentos.workflows.lineage import Lineage

@@ -17,7 +17,7 @@ from agentos.keys.credentials import load_credentials
 from agentos.llm.key_check import is_usable, result_and_note
 from agentos.llm.settings import use_base_urls
 from agentos.providers.evidence import Abandoned, Evidence, Overloaded, QuotaSpent, RequestFailed, TransportFailed
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 
 SECRET = "AIzaSyUnitTestSecret0123456789"
 
@@ -70,6 +70,11 @@ def test_a_table_is_no_wider_than_its_window(
     main(["keys"])
 
     assert {len(line) for line in capsys.readouterr().out.splitlines()} == {40}
+    monkeypatch.setenv("COLUMNS", "70")
+    main(["keys"])
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["NAME", "PROVIDER", "STATE", "UNTIL", "NOTE"]
+    assert row.split() == ["a-name-that-takes-its-room", "google", "available"]
 
 
 def test_a_terminal_is_asked_without_echo(monkeypatch: pytest.MonkeyPatch) -> None:

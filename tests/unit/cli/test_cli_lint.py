@@ -72,7 +72,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    lint.add_parser(parser.add_subparsers())
+    lint.add_options(parser.add_subparsers().add_parser("lint"))
     args = parser.parse_args(["lint", *arguments])
     code = args.handler(args)
     assert isinstance(code, int)

@@ -11,14 +11,14 @@ from agentos.cli.main import COMMANDS, build_parser, main, parse
 from agentos.cli.reference import reference
 
 
-def _listed_help(parser: argparse.ArgumentParser) -> dict[str, str | None]:
+def _described(parser: argparse.ArgumentParser) -> list[str]:
     action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    return {choice.dest: choice.help for choice in action._choices_actions}
+    return [name for name, each in action.choices.items() if each.description]
 
 
-def test_the_short_list_of_commands_says_what_the_commands_say_themselves() -> None:
-    assert _listed_help(build_parser()) == COMMANDS
-    assert _listed_help(build_parser(())) == COMMANDS
+def test_every_command_says_more_than_the_short_list_and_only_those_wanted_are_loaded() -> None:
+    assert _described(build_parser()) == list(COMMANDS)
+    assert _described(build_parser(())) == []
 
 
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from agentos.workstreams.commands import Overview, Proposal
 from agentos.workstreams.reservations import Reservation
 from agentos.workstreams.run import WorkstreamResult
 from agentos.workstreams.state import Active, Completed, Failed, Owner, Paused, Running, State, Workstream
-from agentos.workstreams.words import size_words
+from agentos.workstreams.wording import size_words
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OWNER = Owner(1, "1")

@@ -20,9 +20,16 @@ from agentos.cli.main import main
         (["zzz"], "no command agentos zzz. Known: demo, lld, issue,"),
         (["lld", "--al", "--paralel", "3"], "--paralel. Did you mean --parallel"),
         (["lld", "7", "--dryrun"], "--dryrun. Did you mean --dry-run?"),
+        (["--verson"], "--verson. Did you mean --version?"),
+        (["run", "--grph", "x", "--items", "y"], "--grph. Did you mean --graph"),
+        (["run", "--items", "y", "--", "--grph"], "the following arguments are required: --graph"),
+        (["run", "--gr", "x"], "the following arguments are required: --items"),
         (["lld", "7", "--revew=draft"], "--revew=draft. Did you mean --review"),
         (["lld", "7", "--review", "drat"], "argument --review: invalid choice 'drat'. Did you mean draft?"),
         (["ws", "run", "a", "--max-concurent", "2"], "Did you mean --max-concurrent?"),
+        (["ws", "run", "a", "--stps", "x"], "unrecognized arguments: --stps. Did you mean --steps?\n"),
+        (["lld", "7", "--steps", "x"], "unrecognized arguments: --steps.\n"),
+        (["lld", "7", "--record", "/dev/null/x"], "argument --record: /dev/null is a file, not a folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -47,6 +54,17 @@ def test_every_error_begins_with_the_name_of_the_program(capsys: pytest.CaptureF
     for words in (["runs", "show", "7"], ["lint", str(tmp_path / "nothing.md")], ["keys", "rm"]):
         assert main(words) == 2
         assert capsys.readouterr().err.splitlines()[-1].startswith("agentos: error: ")
+
+
+@pytest.mark.parametrize("command", [[], ["lld"], ["keys", "add"], ["doctor"], ["ws", "new"]], ids=" ".join)
+def test_help_fits_the_window(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main([*command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if len(line) > 60] == []
+    assert "\nOptions:\n" in said
 
 
 def test_a_bare_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agentos.cli import resume
 from agentos.cli.main import build_parser, parse
-from agentos.reporters.resume_line import resume_line
+from agentos.reporters.resume_line import resume_line, with_option
 
 COMMANDS = {
     "run": ["run", "a", "b", "--graph", "f.py:graph", "--items", "x.jsonl"],
@@ -94,3 +94,15 @@ def test_a_value_that_looks_like_an_option_or_a_place_stays_a_value() -> None:
     given = parsed(["implement", "1", "--record=-x", "--drafter", "google:{ids} of"])
     line = resume_line(resume.resume_template(given), ["1"])
     assert what_matters(parsed(shlex.split(line)[1:])) == what_matters(given)
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("agentos run --parallel 4 --budget 1", "agentos run --parallel 2 --budget 1"),
+        ("agentos run --budget 1", "agentos run --budget 1 --parallel 2"),
+        ("agentos run --budget 1 -- -x a", "agentos run --budget 1 --parallel 2 -- -x a"),
+    ],
+)
+def test_a_line_takes_another_number_before_ids_that_look_like_options(line: str, changed: str) -> None:
+    assert with_option(line, "--parallel", 2.0) == changed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from agentos.dashboard.view import RunFold, RunState, RunView, view_of
+from agentos.dashboard.fold import RunFold, view_of
+from agentos.dashboard.view import RunState, RunView
 from agentos.events import (
     CallFinished,
     CallStarted,
@@ -15,6 +16,7 @@ from agentos.events import (
     ItemStarted,
     ItemWaited,
     ItemWaiting,
+    KeyCoolingDown,
     NodeFinished,
     NodeStarted,
     ParallelismChanged,
@@ -26,6 +28,7 @@ from agentos.events import (
     StopRequested,
 )
 from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED
+from agentos.preflight import PreflightDone
 
 START = RunStarted(
     workflow="lld", project_dir="/shop", items=("1", "2", "3"), parallel=2, pid=1, label_prefix="LLD-", budget_usd=5.0
@@ -52,6 +55,26 @@ def test_a_live_run_says_what_each_item_does() -> None:
     assert (item.label, item.node, item.started) == ("LLD-1", "review", 1.0)
     assert [(span.node, span.start, span.end) for span in item.spans] == [("design", 2.0, 3.0), ("review", 4.0, None)]
     assert view.running == [item]
+
+
+def test_keys_are_known_with_their_groups_before_one_is_used_also_by_the_names_of_an_earlier_version() -> None:
+    known = PreflightDone(keys=("K1", "K2"), key_providers=("google", "openai"), key_groups=("team", "K2"))
+    for event, told in (
+        (known, [("google", "team"), ("openai", "K2")]),
+        (PreflightDone(keys=("K1", "K2")), [("", ""), ("", "")]),
+    ):
+        uses = seen(event).key_uses
+        assert [(use.provider, use.group) for use in uses.values()] == told
+
+
+def test_a_limit_that_one_key_met_is_that_of_its_group_and_a_rejection_its_own() -> None:
+    known = PreflightDone(keys=("K1", "K2", "K3"), key_providers=("google",) * 3, key_groups=("team", "team", "K3"))
+    for state, told in (("rate_limited", ["cooling", "cooling", "free"]), ("rejected", ["free", "rejected", "free"])):
+        met = KeyCoolingDown(
+            key_number=2, key_name="K2", seconds=60.0, reason=state, state=state, provider="google", group="team"
+        )
+        view = seen(known, met)
+        assert [use.state(view.elapsed) for use in view.key_uses.values()] == told
 
 
 def test_a_call_is_waited_for_made_and_counted() -> None:
@@ -89,7 +112,23 @@ def test_a_worker_that_is_gone_is_in_no_call_and_waits_for_nothing() -> None:
 
 
 def test_the_same_records_without_a_process_are_a_lost_coordinator() -> None:
-    assert seen(*BEGUN, is_live=False).state is RunState.LOST
+    calls = CallStarted(item_id="1", node="review", model="google:m", key_name="k")
+    waits = ItemWaiting(item_id="1", cause="busy")
+    view = seen(*BEGUN, calls, waits, is_live=False)
+    item = view.items["1"]
+    assert (view.state, item.outcome, item.is_running) == (RunState.LOST, None, True)
+    # Nothing is under way any more.
+    assert (item.node, item.waits_for, item.calling_since, view.key_uses["k"].state(view.elapsed)) == (
+        "",
+        None,
+        [],
+        "free",
+    )
+    assert [(span.node, span.end, span.is_done) for span in item.spans] == [
+        ("design", 3.0, True),
+        ("review", 6.0, False),
+    ]
+    assert (item.tries[-1].end, item.tries[-1].reason) == (6.0, "the coordinator's process died")
 
 
 def test_one_word_says_how_a_live_run_is() -> None:

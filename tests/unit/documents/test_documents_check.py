@@ -97,6 +97,14 @@ def test_a_title_and_an_issue_number_are_asked_for() -> None:
     assert {"LLD001", "LLD002", "LLD003"} <= rules
 
 
+def test_a_design_that_goes_by_a_name_has_no_number_to_give() -> None:
+    text = lld().replace("# 57 - ", "# ").replace("#57", "#login-page")
+    assert [one.rule for one in check(text)] == ["LLD003"]
+    assert check(text, path="docs/LLD-login-page.md") == ()
+    assert check(text, path="docs/LLD-part-2.md") == ()
+    assert check(text, is_named=True) == ()
+
+
 def test_the_issue_must_be_the_expected_one() -> None:
     assert "expected #58" in only(check(lld(), expected_issue=58), "LLD004").message
     assert "expected #58" in only(check(lld(), path="docs/LLD-58.md"), "LLD004").message

@@ -30,6 +30,10 @@ class Recorder:
             raise self._error
         self.heard.append(stamped)
 
+    def settle(self) -> None:
+        if self._closing is not None:
+            raise self._closing
+
     def close(self) -> None:
         self.is_closed = True
         if self._closing is not None:
@@ -105,7 +109,7 @@ def test_an_audit_that_cannot_be_written_faults_the_run_once_and_the_console_sti
     made, faults = emitter(console, vital=(audit,))
     for text in ("one", "two", "three"):
         made.emit(Warned(text=text))
-    assert faults == ["cannot write the audit log: No space left on device"]
+    assert faults == ["cannot write the recorder: No space left on device"]
     assert console.sequences == [1, 2, 3]
 
 
@@ -122,7 +126,7 @@ def test_what_follows_from_a_failure_is_heard_after_the_event_it_happened_at() -
     made.emit(Warned(text="x"))
     assert [s.event for s in console.heard] == [
         Warned(text="x"),
-        RunFaulted(reason="cannot write the audit log: gone"),
+        RunFaulted(reason="cannot write the recorder: gone"),
     ]
     assert console.sequences == [1, 2]
 
@@ -146,3 +150,9 @@ def test_without_a_clock_the_time_is_now_in_utc() -> None:
     Emitter("r", [recorder], vital=[], on_vital_failure=pytest.fail).emit(Warned(text="x"))
     stamped = datetime.fromisoformat(recorder.heard[0].time)
     assert abs((datetime.now(UTC) - stamped).total_seconds()) < 60
+
+
+def test_what_a_vital_reporter_cannot_put_in_its_place_before_the_end_is_a_fault() -> None:
+    made, faults = emitter(vital=(Recorder(closing=OSError(errno.ENOSPC, "No space left on device")), Recorder()))
+    made.settle()
+    assert faults == ["cannot write the recorder: No space left on device"]

@@ -58,7 +58,7 @@ def test_the_folders_of_its_project_are_where_it_is_imported_from(project: Path)
         ("nowhere.py:graph", "no file 'nowhere.py'"),
         ("langgraph.json:agnet", "Did you mean 'agent'?"),
         ("other/langgraph.json", "No such file"),
-        ("a..b:graph", "is no module"),
+        ("a..b:graph", "is not a module"),
     ],
 )
 def test_what_cannot_be_found_is_said(project: Path, spec: str, words: str) -> None:

@@ -52,6 +52,12 @@ class SilentBackend:
     def node_of(self, item_id: str) -> str:
         return "node-2"
 
+    def is_elsewhere(self, item_id: str) -> bool:
+        return True
+
+    def retire(self, node: str, reason: str) -> bool:
+        return False
+
     def is_suspended(self, item_id: str) -> bool:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,7 @@ class Run:
     def change_file(self, now_loads: CredentialSet | UsageError) -> None:
         self.loadable = now_loads
         self.key_file.write_text(self.key_file.read_text() + "# changed\n" if self.key_file.exists() else "#\n")
+        os.utime(self.key_file, (1, 1))  # Written long ago.
 
     def warnings(self) -> list[str]:
         return [event.text for event in self.said if isinstance(event, Warned)]

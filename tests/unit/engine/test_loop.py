@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from pipe_ends import Pipe
 
-from agentos.engine.loop import READ, WRITE, Loop
+from agentos.engine.loop import READ, WRITE, Loop, Timer
 
 
 @pytest.fixture
@@ -40,6 +41,18 @@ def test_a_cancelled_timer_does_not_run(loop: Loop) -> None:
     loop.after(0.001, loop.stop)
     loop.run()
     assert seen == []
+
+
+def test_cancelled_timers_are_forgotten_long_before_their_time_and_no_others(loop: Loop) -> None:
+    seen: list[int] = []
+    for number in range(10_000):
+        loop.after(1800, lambda: seen.append(-1)).cancel()
+        if number % 1000 == 0:
+            loop.after(number / 1e6, lambda number=number: seen.append(number))  # type: ignore[misc]
+    assert sum(isinstance(each, Timer) for each in gc.get_objects()) < 1000
+    loop.after(0.01, loop.stop)
+    loop.run()
+    assert seen == list(range(0, 10_000, 1000))
 
 
 def test_a_timer_never_runs_early() -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, ConfigDict
 
 from agentos.engine.plain_json import json_text, to_plain
@@ -37,6 +37,14 @@ class Held:
 class Odd:
     def __repr__(self) -> str:
         return "<odd>"
+
+
+class Shape(BaseModel):
+    name: str = "shape"
+
+
+class Circle(Shape):
+    radius: int
 
 
 class Model(BaseModel):
@@ -73,6 +81,31 @@ def test_messages_and_documents_are_their_own_json() -> None:
     assert [(each["type"], each["content"]) for each in plain["messages"]] == [("human", "hallo"), ("ai", "ja")]
     assert plain["messages"][1]["tool_calls"][0]["args"] == {"x": 1}
     assert (plain["found"][0]["page_content"], plain["found"][0]["metadata"]) == ("text", {"page": 3})
+
+
+def test_a_message_or_model_inside_a_model_is_told_whole_whatever_its_field_declares() -> None:
+    class Turn(BaseModel):
+        messages: list[BaseMessage]
+        best: Shape
+
+    reply = AIMessage("", tool_calls=[{"name": "search", "args": {"q": "x"}, "id": "c1"}])
+    plain = to_plain(Turn(messages=[reply], best=Circle(radius=3)))
+
+    assert plain["messages"] == [to_plain(reply)]
+    assert plain["messages"][0]["tool_calls"][0]["args"] == {"q": "x"}
+    assert plain["best"] == {"name": "shape", "radius": 3}
+
+
+def test_a_model_of_an_older_pydantic_is_told_whole() -> None:
+    class Older(Shape):
+        def model_dump(self, *, mode: str = "python", serialize_as_any: bool = False) -> dict[str, Any]:  # type: ignore[override]
+            return {"mode": mode, "whole": serialize_as_any}
+
+    class Oldest(Shape):
+        def model_dump(self, *, mode: str = "python") -> dict[str, Any]:  # type: ignore[override]
+            return {"mode": mode}
+
+    assert to_plain([Older(), Oldest()]) == [{"mode": "json", "whole": True}, {"mode": "json"}]
 
 
 def test_a_value_that_holds_itself_or_fails_when_looked_at_does_not_hide_the_rest() -> None:

@@ -51,19 +51,36 @@ class Bench:
         store = ItemStore(self.project, "flow", self.claims)
         self.address = store.checkpoint_address
         items = (Item(id="a", input={"title": f"Fines {SECRET}"}), Item(id="b"), Item(id="c"))
-        self.results = Results(self.settings, items, store, self._tell, Redactor([SECRET]), fault=self.faults.append)
+        self.retired: list[str] = []
+        self.has_other_machines = True
+        self.results = Results(
+            self.settings,
+            items,
+            store,
+            self._tell,
+            Redactor([SECRET]),
+            fault=self.faults.append,
+            retire=self._retire,
+        )
+
+    def _retire(self, node: str, reason: str) -> bool:
+        self.retired.append(f"{node}: {reason}")
+        return self.has_other_machines
 
     def _tell(self, event: Event) -> None:
         self.told.append(event)
         self.seen.append((self.is_noted("a"), self.has_checkpoint("a")))
 
-    def run_of(self, item_id: str, *said: Any, attempt: int = 1) -> ItemRun:
+    def run_of(self, item_id: str, *said: Any, attempt: int = 1, other_machine: str = "") -> ItemRun:
+        backend = Mock(spec=Backend)
+        backend.is_elsewhere.return_value = bool(other_machine)
+        backend.node_of.return_value = other_machine
         with closing(store_for(self.project).open(ItemRef("flow", item_id))):
             pass
         run = ItemRun(
             Item(id=item_id),
             attempt,
-            Mock(spec=Backend),
+            backend,
             self.loop,
             lambda _event: None,
             limits=LIMITS,
@@ -148,7 +165,7 @@ def test_a_surprise_fails_its_item_with_what_it_was(bench: Bench) -> None:
     [end] = bench.told
     assert isinstance(end, ItemEnded)
     assert end.outcome is FAILED
-    assert end.reason == "AgentOS stumbled over this item: ValueError: embedded null byte"
+    assert end.reason == "AgentOS failed on this item: ValueError: embedded null byte"
     assert "ValueError" in end.traceback
     assert bench.claims.take(claim_name("flow", "a"))
 
@@ -160,19 +177,34 @@ def test_a_surprise_after_the_end_is_on_record_changes_nothing_of_it(bench: Benc
     assert [type(event) for event in bench.told] == [ItemEnded, Warned]
 
 
-def test_a_crash_with_attempts_left_is_no_end(tmp_path: Path, bench: Bench) -> None:
-    results = Results(
-        RunSettings(run_id="r", workflow="flow", project_dir=bench.project, time_limits=LIMITS, retries=1),
-        (Item(id="a"),),
-        ItemStore(bench.project, "flow", bench.claims),
-        bench.told.append,
-        Redactor(),
-        fault=bench.faults.append,
-    )
-    assert results.worker_gone(bench.run_of("a"), -9) is Ending.CRASHED
+def test_a_crash_with_attempts_left_is_no_end(bench: Bench) -> None:
+    assert bench.results.worker_gone(bench.run_of("a"), -9, may_retry=True) is Ending.CRASHED
     assert [type(event) for event in bench.told] == [ItemRetried]
-    assert results.worker_gone(bench.run_of("a", attempt=2), -9) is Ending.CRASHED
+    assert bench.results.worker_gone(bench.run_of("a", attempt=2), -9) is Ending.CRASHED
     assert [type(event) for event in bench.told] == [ItemRetried, ItemEnded]
+
+
+UNWRITABLE = ItemFailed(
+    error_type="StoreAway", message="does not answer", traceback="", finished=[], is_run_fault=True
+)
+
+
+def test_a_checkpoint_that_one_worker_here_cannot_write_is_its_items_fault(bench: Bench) -> None:
+    assert bench.results.worker_gone(bench.run_of("a", UNWRITABLE), 1) is Ending.NOT_DONE
+    assert (bench.retired, bench.faults) == ([], [])
+
+
+def test_an_item_goes_on_elsewhere_when_its_machine_alone_cannot_write_checkpoints(bench: Bench) -> None:
+    assert bench.results.worker_gone(bench.run_of("a", UNWRITABLE, other_machine="node-2"), 1) is Ending.LOST
+    assert bench.retired == ["node-2: does not answer"]
+    assert [type(event) for event in bench.told] == [ItemRetried]
+
+
+def test_the_run_stops_when_no_other_machine_is_left_that_could_write_checkpoints(bench: Bench) -> None:
+    bench.has_other_machines = False
+    run = bench.run_of("a", UNWRITABLE, other_machine="node-2")
+    assert bench.results.worker_gone(run, 1) is Ending.INTERRUPTED
+    assert bench.faults == ["does not answer"]
 
 
 def test_what_others_hold_and_what_is_done_is_told_at_the_beginning(bench: Bench) -> None:

@@ -253,9 +253,19 @@ def test_a_reopened_item_has_all_its_attempts_again_and_counts_on() -> None:
     schedule = Schedule(["a", "b"], limit=1, retries=1)
     schedule.begin()
     schedule.ended("a", Ending.CRASHED)
+    assert not schedule.has_retries("a")
     schedule.ended("a", Ending.CRASHED)
     assert schedule.running == {"b"}
     schedule.reopen("a")
     assert schedule.ended("b", Ending.DONE) == [Start("a", 3)]
+    assert schedule.has_retries("a")
     assert schedule.ended("a", Ending.CRASHED) == [Retry("a", 3), Start("a", 4)]
     assert schedule.ended("a", Ending.CRASHED) == [Finish()]
+
+
+def test_an_attempt_that_a_person_stopped_is_not_counted_when_the_item_is_wanted_again() -> None:
+    schedule = Schedule(["a", "b"], limit=2)
+    schedule.begin()
+    schedule.withdraw("a")
+    schedule.ended("a", Ending.INTERRUPTED)
+    assert schedule.reopen("a") == [Start("a", 1)]

@@ -39,6 +39,7 @@ class Place:
             self.loop,
             store,
             self.told.append,
+            when_store_answers=lambda work: work(),
             next_up=lambda count: self.next_up[:count],
             make_worker=self._make,
             may_prepare=lambda: not self.is_busy,

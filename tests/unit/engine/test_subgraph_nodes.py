@@ -6,6 +6,7 @@ import operator
 import threading
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -13,10 +14,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Send, interrupt
+from langgraph.types import Command, Send, interrupt
 
 from agentos.engine import checkpoints
-from agentos.engine.graph import Continuation, Execution, GraphChanged
+from agentos.engine.checkpoints.protocol import ItemRef
+from agentos.engine.checkpoints.sqlite import SqliteStore
+from agentos.engine.graph import Continuation, Execution, GraphChanged, RunOptions
 
 
 class State(TypedDict, total=False):
@@ -130,6 +133,71 @@ def test_a_renamed_node_is_noticed_wherever_the_item_would_resume(where: str) ->
 
     # A subgraph hands its whole list to the list above it.
     assert [word.partition(" ")[0] for word in restored.output["said"]] == ["first", "first", "one", "two"]
+
+
+def stopped_once(tmp_path: Path, graph: Any, given: Any) -> Any:
+    """The output of a run that was stopped by one of its nodes, and resumed by another process as it were."""
+    store, ref = SqliteStore(tmp_path), ItemRef("flow", "1")
+    with closing(store.open(ref)) as checkpoint, pytest.raises(KeyboardInterrupt):
+        Execution(graph, checkpoint).run(given, lambda _node: None)
+    with closing(store.open(ref)) as checkpoint:
+        resumed = Execution(graph, checkpoint)
+        resumed.run(None, lambda _node: None)
+    return resumed.output
+
+
+def stopping_at(call: int) -> Any:
+    """Stops the process that makes this call."""
+    calls: list[None] = []
+
+    def stop_perhaps() -> None:
+        calls.append(None)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+
+    return stop_perhaps
+
+
+def test_an_item_resumes_at_a_node_that_hands_over_to_the_graph_above(tmp_path: Path) -> None:
+    stop_perhaps = stopping_at(1)
+
+    def hand_over(_state: State) -> Command[Any]:
+        stop_perhaps()
+        return Command(goto="bob", graph=Command.PARENT, update={"said": ["over"]})
+
+    alice = chain(("work", lambda _state: {"said": ["work"]}), ("hand_over", hand_over)).compile()
+    graph: Any = StateGraph(State)
+    graph.add_node("alice", alice, destinations=("bob",))
+    graph.add_node("bob", lambda _state: {"said": ["bob"]})
+    graph.add_edge(START, "alice")
+
+    assert stopped_once(tmp_path, graph.compile(), {"said": []}) == {"said": ["over", "bob"]}
+
+
+def test_a_graph_that_keeps_its_history_takes_its_next_input_after_a_resume(tmp_path: Path) -> None:
+    stop_perhaps = stopping_at(2)
+    memory = chain(("keep", lambda _state: {"said": ["kept"]})).compile(checkpointer=True)
+
+    def ask(_state: State) -> State:
+        stop_perhaps()
+        return {"said": [f"{len(memory.invoke({'said': ['asked']})['said'])} known"]}
+
+    graph: Any = StateGraph(State)
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    graph.add_conditional_edges("ask", lambda state: END if len(state["said"]) == 3 else "ask")
+
+    assert stopped_once(tmp_path, graph.compile(), {"said": []}) == {"said": ["2 known", "4 known", "6 known"]}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_graph_compiled_without_a_checkpointer_runs_inside_of_another(is_async: bool) -> None:
+    inner = chain(("one", say("one"))).compile(checkpointer=False)
+    with closing(checkpoints.scratch()) as checkpoint:
+        execution = Execution(chain(("PART", inner)).compile(), checkpoint, RunOptions(is_async=is_async))
+        execution.run({"said": []}, lambda _node: None)
+
+    assert [word.partition(" ")[0] for word in execution.output["said"]] == ["one"]
 
 
 def test_what_a_compiled_graph_carries_stays() -> None:

@@ -205,3 +205,35 @@ def test_a_repository_inside_the_worktree_is_not_asked_what_to_run(
     assert not marker.exists()
     assert unsaved is not None
     assert "sub" in unsaved.uncommitted
+
+
+def test_a_branch_of_a_sparse_checkout_has_and_changes_every_file(
+    repository: Repository, project: Path, git: GitCommand
+) -> None:
+    (project / "docs").mkdir()
+    (project / "docs" / "guide.md").write_text("hello\n")
+    git(project, "add", "docs")
+    git(project, "commit", "--quiet", "-m", "A guide")
+    git(project, "sparse-checkout", "set", "--cone", "other")
+    worktree = repository.create("a").worktree
+    assert (worktree.path / "docs" / "guide.md").read_text() == "hello\n"
+    (worktree.path / "docs" / "new.md").write_text("new\n")
+    assert commit_all(worktree, "Work", AUTHOR)
+    discard_changes(worktree)
+    assert (worktree.path / "docs" / "new.md").is_file()
+    assert changed_files(worktree, "main") == ("docs/new.md",)
+    assert not (project / "docs").exists()
+
+
+@pytest.mark.parametrize("name", ["a:b", 'a"b\\c:d'])
+def test_merges_are_tried_in_a_folder_of_any_name(project: Path, tmp_path: Path, name: str) -> None:
+    moved = Repository.open(project.rename(tmp_path / name), tmp_path / "worktrees")
+    worktree = moved.create("a").worktree
+    write(worktree, new="x = 1\n")
+    commit_all(worktree, "Work", AUTHOR)
+    assert check_merges(moved, "main", ["agentos/a"]) == (MergeCheck("agentos/a"),)
+
+
+def test_a_line_break_in_the_path_is_said(project: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\\nb.* has a line break in its path"):
+        Repository.open(project.rename(tmp_path / "a\nb"))

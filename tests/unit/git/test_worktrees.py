@@ -192,6 +192,41 @@ def test_git_killed_at_any_moment_of_adding_does_not_stop_the_next_create(
         shutil.rmtree(repository.worktrees_dir)
 
 
+def test_git_that_outlives_its_killed_parent_is_waited_for(
+    repository: Repository, project: Path, git: GitCommand, tmp_path: Path
+) -> None:
+    """Between its fork and its exec a git carries no mark yet by which it could be found and killed."""
+    path, slow_dir, has_begun = repository.path_for("a"), tmp_path / "slow", tmp_path / "has-begun"
+    slow_dir.mkdir()
+    slow_git = slow_dir / "git"
+    slow_git.write_text(f"""#!/bin/sh
+case "$*" in
+*"worktree add"*)
+    # In the background, where no death of a parent reaches it.
+    (unset AGENTOS_GIT_WORKTREE; mkdir -p {path}; echo half >{path}/half; touch {has_begun}; exec "$0" finish) &
+    wait;;
+finish) sleep 2; rm -r {path};;
+*) exec {shutil.which("git")} "$@";;
+esac
+""")
+    slow_git.chmod(0o755)
+    code = f"""
+        from pathlib import Path
+        from agentos.git.worktrees import Repository
+        Repository.open(Path({str(project)!r}), Path({str(repository.worktrees_dir)!r})).create("a")
+    """
+    environment = {**os.environ, "PATH": f"{slow_dir}{os.pathsep}{os.environ['PATH']}"}
+    killed = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env=environment)
+    deadline = time.monotonic() + 30
+    while not has_begun.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    created = repository.create("a")
+    assert not created.was_there
+    assert git(created.worktree.path, "status", "--porcelain") == ""
+
+
 def test_foreign_directory_in_the_way_is_refused_and_kept(repository: Repository) -> None:
     path = repository.path_for("a")
     path.mkdir(parents=True)

@@ -12,7 +12,8 @@ from agentos.errors import BudgetReachedError, NoUsableKeyError, QuotaGoneError,
 from agentos.events import BudgetNoticed, Event, KeyCoolingDown, PoolExhausted, PoolResumed, Warned
 from agentos.keys.broker import Delivery, KeyBroker
 from agentos.keys.budget import Budget
-from agentos.keys.credentials import Credential, CredentialSet, fingerprint
+from agentos.keys.credentials import Credential, CredentialSet
+from agentos.keys.day_budget import DayBudget
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.memory import LimitMemory
@@ -46,6 +47,7 @@ class Keys:
         self,
         *names: str,
         budget: float | None = None,
+        day_budget: DayBudget | None = None,
         memory: LimitMemory | None = None,
         patience: Patience | None = None,
         edition: int = 1,
@@ -59,6 +61,7 @@ class Keys:
             memory=memory,
             salt=SALT,
             budget=self.budget,
+            day_budget=day_budget,
             patience=patience,
             clock=lambda: self.now,
             rng=random.Random(1),
@@ -377,7 +380,7 @@ def test_limits_rejections_and_calls_are_known_to_the_next_run(tmp_path: Path) -
 
     assert states == {"a": "out_of_quota", "b": "rejected", "c": "available"}
     assert {view.state for view in renewed.broker.snapshot()} == {"available"}
-    marks = {name: fingerprint(secret, SALT) for name, secret in keys("a", "b", "c").secrets.items()}
+    marks = keys("a", "b", "c").fingerprints(SALT)
     assert {name: record["calls"] for name, record in memory.load(marks).items()} == {"a": 1, "b": 1, "c": 1}
 
 

@@ -13,13 +13,12 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.files import write_private
+from agentos.keys.credential_edits import add_credential, remove_credential
 from agentos.keys.credentials import (
     CredentialSet,
-    add_credential,
     fingerprint,
     load_credentials,
     load_salt,
-    remove_credential,
 )
 from agentos.keys.key_spec import KeySpec
 from agentos.paths import credentials_path
@@ -382,6 +381,12 @@ def test_a_fingerprint_tells_secrets_apart_and_needs_the_salt(path: Path) -> Non
     assert fingerprint(SECRET, salt) == fingerprint(SECRET, salt)
     assert fingerprint(SECRET, salt) != fingerprint(SECRET + "x", salt)
     assert fingerprint(SECRET, salt) != fingerprint(SECRET, salt + b"x")
+
+
+def test_one_secret_at_two_providers_is_two_keys(path: Path) -> None:
+    """As with a gateway of one's own that serves all protocols with one key."""
+    variables = {"OPENAI_API_KEY": SECRET, "ANTHROPIC_API_KEY": SECRET}
+    assert len(set(load_credentials(path, variables).fingerprints(b"salt").values())) == 2
 
 
 @pytest.mark.parametrize("content", ["not hex", "ab"])

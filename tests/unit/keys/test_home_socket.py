@@ -15,7 +15,7 @@ from agentos.keys.home_messages import Hello, to_owner
 from agentos.keys.home_pool import Delivery, HomePool
 from agentos.keys.home_socket import HomeSocket
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
 
 
 @contextmanager

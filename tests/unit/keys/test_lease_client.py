@@ -21,7 +21,7 @@ from agentos.keys.leases import (
 )
 from agentos.providers.evidence import Abandoned, Succeeded
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
 SECRET = "AIzaSyUnitTestSecret0123456789"
 
 

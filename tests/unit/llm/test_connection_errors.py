@@ -6,6 +6,7 @@ import socket
 import ssl
 from pathlib import Path
 
+import certifi
 import httpx2
 import pytest
 
@@ -53,16 +54,39 @@ def wrapped(cause: BaseException) -> Exception:
         (socket.gaierror(-2, "Name or service not known"), ["api.example (DNS)", "base URL"]),
         (ConnectionRefusedError(111, "refused"), ["api.example refused the connection", "base URL"]),
         (ssl.SSLCertVerificationError(1, "self-signed"), ["certificate of api.example", "REQUESTS_CA_BUNDLE"]),
-        (ssl.SSLError(1, "wrong version"), ["api.example speaks no TLS"]),
+        (ssl.SSLError(1, "wrong version"), ["api.example does not speak TLS"]),
     ],
 )
 def test_the_cause_is_named_with_what_to_do(cause: BaseException, words: list[str]) -> None:
-    problem = connection_problem(wrapped(cause), "api.example")
+    problem = connection_problem(wrapped(cause), "https://api.example/v1")
     assert all(each in problem for each in words), problem
 
 
 def test_an_error_without_a_known_cause_says_nothing() -> None:
-    assert connection_problem(httpx2.ReadError("x"), "api.example") == ""
+    assert connection_problem(httpx2.ReadError("x"), "https://api.example") == ""
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "no address is known for the proxy proxy.example:3128"),
+        (ConnectionRefusedError(111, "refused"), "the proxy proxy.example:3128 refused the connection"),
+        (
+            httpx2.ProxyError("403 Forbidden"),
+            "proxy.example:3128 lets no call through to api.example (403 Forbidden)",
+        ),
+    ],
+)
+def test_a_proxy_on_the_way_is_named_in_the_place_of_the_provider(
+    cause: BaseException, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "direct.example")
+    problem = connection_problem(wrapped(cause), "https://api.example/v1")
+    assert words in problem
+    assert "HTTPS_PROXY" in problem
+    assert "secret" not in problem
+    assert "proxy" not in connection_problem(wrapped(ConnectionRefusedError()), "https://direct.example")
 
 
 def test_the_bundle_that_other_tools_use_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +100,21 @@ def test_the_bundle_that_other_tools_use_counts(tmp_path: Path, monkeypatch: pyt
     ]
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "absent.pem"))
     with pytest.raises(UsageError, match=r"REQUESTS_CA_BUNDLE=.*absent\.pem: No such file"):
+        new_ssl_context()
+
+
+def test_a_bundle_counts_beside_the_certificates_of_the_system_and_a_wrong_name_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "company.pem"
+    bundle.write_text(CERTIFICATE)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    known = [dict(x[0] for x in each["subject"]) for each in new_ssl_context().get_ca_certs()]  # type: ignore[misc]
+    assert {"commonName": "localhost"} in known
+    assert len(known) > 50
+    monkeypatch.setenv("SSL_CERT_DIR", f"{tmp_path}:/nowhere")
+    assert new_ssl_context() is not None
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
+    with pytest.raises(UsageError, match=r"SSL_CERT_FILE=.*absent\.pem: No such file"):
         new_ssl_context()

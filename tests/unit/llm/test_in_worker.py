@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentos.engine.worker_extension import WorkerExtension, extension_named
-from agentos.llm import broker, context, in_worker
+from agentos.llm import broker_choice, context, in_worker
 from agentos.llm import calls as model_calls
 from agentos.llm.cancellation import Cancellation, tracked
 from agentos.llm.in_worker import ModelCalls, preload_options
@@ -20,7 +20,7 @@ from agentos.llm.in_worker import ModelCalls, preload_options
 @pytest.fixture(autouse=True)
 def _keys_of_the_user_afterwards() -> Iterator[None]:
     yield
-    broker.set_broker(None)
+    broker_choice.set_broker(None)
 
 
 def calls(item_id: str = "42") -> WorkerExtension:
@@ -35,8 +35,8 @@ def test_the_engine_finds_it_by_its_name() -> None:
 def test_calls_lease_from_the_broker_of_the_worker_and_are_masked_by_it() -> None:
     leases = object()
     calls().begin(leases, lambda text: text.replace("sk-1", "****"), "")  # type: ignore[arg-type]
-    assert broker.current_broker() is leases
-    assert broker.masked("the key is sk-1") == "the key is ****"
+    assert broker_choice.current_broker() is leases
+    assert broker_choice.masked("the key is sk-1") == "the key is ****"
 
 
 def test_a_call_belongs_to_the_node_that_runs() -> None:

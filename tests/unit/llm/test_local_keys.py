@@ -13,18 +13,19 @@ from agentos import llm
 from agentos.errors import NoUsableKeyError, QuotaGoneError
 from agentos.events import Event, Listener, PoolExhausted
 from agentos.keys.broker import KeyBroker
-from agentos.keys.credentials import Credential, CredentialSet, add_credential
+from agentos.keys.credential_edits import add_credential
+from agentos.keys.credentials import Credential, CredentialSet
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease
 from agentos.keys.local_broker import LocalBroker
 from agentos.keys.refusals import Patience
 from agentos.llm import attempts
-from agentos.llm.broker import forget_local_broker
+from agentos.llm.broker_choice import forget_local_broker
 from agentos.llm.errors import ProviderUnavailableError
 from agentos.llm.keyless import with_keyless
 from agentos.llm.retries import RetryPolicy
 from agentos.providers.evidence import Abandoned, QuotaSpent, Rejected, Succeeded
-from fakes.provider_server import Key, ProviderServer, Step
+from agentos.testing.provider_server import Key, ProviderServer, Step
 
 GEMINI = Ask(provider="google", model="m")
 

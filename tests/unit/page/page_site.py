@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from agentos.clock import stamp, utc_now
 from agentos.events import Event, RunStarted, Stamped
 from agentos.page.app import make_app
 from agentos.page.guard import CONTROL_HEADER, Gate, Role, Tokens
@@ -31,6 +33,8 @@ class Site:
         self.app = Gate(make_app(), self.tokens, port=PORT)
         self._runner = asyncio.Runner()
         self._locks: list[int] = []
+        self._written: dict[Path, int] = {}
+        self._began: dict[Path, datetime] = {}
 
     def close(self) -> None:
         self._runner.close()
@@ -81,9 +85,12 @@ class Site:
         run_id: str = "20261118-021500-000001",
         is_live: bool = False,
         with_summary: bool = False,
+        silent_seconds: float = 0.0,
     ) -> Path:
-        """One record per second."""
+        """One record per second, the last one now or so long ago."""
         run_dir = self.runs_dir / run_id
+        self._written[run_dir] = len(events)
+        self._began[run_dir] = utc_now() - timedelta(seconds=len(events) - 1 + silent_seconds)
         run_dir.mkdir(parents=True, mode=0o700)
         if is_live:
             self._locks.append(hold_run_lock(run_dir))
@@ -91,12 +98,28 @@ class Site:
         if with_summary:
             reporters.append(SummaryReporter(run_dir))
         for place, event in enumerate(events):
-            stamped = Stamped(place + 1, f"2026-11-18T02:{place // 60:02d}:{place % 60:02d}.000Z", run_id, event)
             for reporter in reporters:
-                reporter.handle(stamped)
+                reporter.handle(self._stamped(place, run_dir, event))
         for reporter in reporters:
             reporter.close()
         return run_dir
+
+    def write_more(self, run_dir: Path, events: Sequence[Event]) -> None:
+        """Later records of a run that is there."""
+        audit = AuditReporter(run_dir)
+        for place, event in enumerate(events, self._written[run_dir]):
+            audit.handle(self._stamped(place, run_dir, event))
+        self._written[run_dir] += len(events)
+        audit.close()
+
+    def _stamped(self, place: int, run_dir: Path, event: Event) -> Stamped:
+        at = self._began[run_dir] + timedelta(seconds=place)
+        return Stamped(place + 1, stamp(at, "milliseconds"), run_dir.name, event)
+
+    def let_go(self) -> None:
+        """Runs that lived are over."""
+        while self._locks:
+            os.close(self._locks.pop())
 
     def append(self, run_dir: Path, line: bytes) -> None:
         with (run_dir / AUDIT_NAME).open("ab") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,16 @@ from agentos.events import (
     KeyCoolingDown,
     NodeFinished,
     NodeStarted,
-    PreflightDone,
+    PoolExhausted,
+    PoolResumed,
     RunEnded,
+    RunStarted,
 )
+from agentos.keys.credentials import load_credentials, load_salt
+from agentos.keys.memory import LimitMemory
 from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, NEEDS_REVISION
 from agentos.page.guard import Role
+from agentos.preflight import PreflightDone
 from agentos.reporters.logs import log_name
 
 RUN = "20261118-021500-000001"
@@ -80,9 +86,19 @@ def test_a_live_run_says_what_each_item_does_and_since_when(site: Site) -> None:
     assert (strip["total"], strip["running"], strip["pending"]) == (3, 1, 2)
     assert strip["keys"] == {"free": 1, "held": 1, "cooling": 0, "rejected": 0, "next_at": None}
     assert (first["label"], first["title"], first["words"], first["since"]) == ("LLD-1", "Fines", "generating", 6.0)
-    assert first["dots"] == "d-n....."
+    assert first["dots"] == "d-n"
     assert (second["state"], second["words"]) == ("pending", "waits for its turn")
     assert [row["state"] for row in site.get("/api/home")["runs"]] == ["running"]
+
+
+def test_the_clock_goes_on_while_nothing_is_put_on_record(site: Site) -> None:
+    site.write_run(UNDER_WAY, is_live=True, silent_seconds=60)
+    page = site.get(f"/api/runs/{RUN}")
+    assert page["items"][0]["since"] == 6.0
+    assert page["clock"] >= 66
+    assert page["strip"]["elapsed"] >= 66
+    site.write_run(UNDER_WAY, run_id=OTHER, is_live=True, silent_seconds=15 * 60)
+    assert site.get(f"/api/runs/{OTHER}")["strip"]["words"] == "Stalled"
 
 
 def test_a_run_that_ended_names_what_needs_somebody_and_what_can_be_done(site: Site) -> None:
@@ -115,12 +131,30 @@ def test_a_killed_coordinator_is_said_with_what_continues_its_items(site: Site) 
     assert site.get("/api/home")["runs"][0]["words"] == "Coordinator lost"
 
 
+def test_who_looks_on_while_a_coordinator_dies_sees_nothing_under_way_any_more(site: Site) -> None:
+    site.write_run(UNDER_WAY, is_live=True)
+    before = site.get(f"/api/runs/{RUN}")
+    assert (before["keys"][0]["words"], before["keys"][0]["held_by"]) == ("in use", ["LLD-1"])
+    site.let_go()
+    *_, patch, end = site.events(f"/api/runs/{RUN}/events?since={before['seq']}")
+    assert (patch[1], end[1], end[2]) == ("patch", "end", {"reason": "lost"})
+    (key, _), (item, *_) = patch[2]["keys"], patch[2]["items"]
+    assert (key["words"], key["held_by"]) == ("free", [])
+    assert (item["words"], item["dots"], item["node"]) == ("not ended", "d-", "")
+
+
+def test_an_item_that_waits_for_somebody_stands_at_the_stage_it_did_not_finish(site: Site) -> None:
+    parked = ItemEnded(item_id="1", outcome=AWAITING_REVIEW, seconds=4.0)
+    site.write_run([*UNDER_WAY[:6], parked], is_live=True)
+    assert site.get(f"/api/runs/{RUN}")["items"][0]["dots"] == "d-h"
+
+
 def test_waits_are_told_with_their_cause_and_coloured_in_the_timeline(site: Site) -> None:
     wait = ItemWaiting(item_id="1", cause="limited", seconds=0.5)
     site.write_run([*UNDER_WAY[:6], wait], is_live=True)
     item = site.get(f"/api/runs/{RUN}")["items"][0]
-    assert (item["state"], item["words"], item["cause"]) == ("waiting", "waiting for a limit to end", "limited")
-    assert item["dots"] == "d-w....."
+    assert (item["state"], item["words"], item["cause"]) == ("waiting", "waiting for a limit", "limited")
+    assert item["dots"] == "d-w"
     blocks = site.get(f"/api/runs/{RUN}/timeline")["blocks"]
     assert [(block["kind"], block["start"], block["end"]) for block in blocks] == [
         ("start", 2.0, 3.0),
@@ -146,12 +180,94 @@ def test_keys_cool_down_and_their_calls_are_counted(site: Site) -> None:
     assert page["strip"]["keys"]["cooling"] == 1
 
 
+def test_what_is_learned_of_a_key_is_told_with_its_state(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "AIza" + "Sy0123456789abcdefghijklmnopqrstuvw")
+    credentials = load_credentials()
+    (name,) = [spec.name for spec in credentials.specs]
+    until = time.time() + 3600.0
+    learned = {
+        "kind": "out_of_quota",
+        "until": until,
+        "changed": time.time(),
+        "learned": [["requests", 60.0, 15], ["input_tokens", 86400.0, 1_000_000]],
+        "day": [["input_tokens", 86400.0, 2_500, until]],
+        "felt": [3.0, False, time.time()],
+    }
+    outdated = {"felt": [9.0, False, time.time() - 7200.0]}
+    LimitMemory().save(
+        {name: {"models": {"m": learned, "old": outdated}}}, credentials.fingerprints(load_salt()), now=time.time()
+    )
+    limits = [
+        "m: 15 requests per minute",
+        "m: 1,000,000 input tokens per day, 2,500 of them used",
+        "m: about 3 requests per minute, judging by what was refused",
+    ]
+    (key,) = site.get("/api/keys")["keys"]
+    assert (key["state"], key["words"], key["limits"]) == ("cooling", "out of quota", limits)
+    assert 3500 < key["until"] <= 3600
+    assert key["limited"] is None
+    site.write_run([UNDER_WAY[0], PreflightDone(models=("google:m",), keys=(name,)), *UNDER_WAY[2:6]], is_live=True)
+    assert site.get(f"/api/runs/{RUN}")["keys"][0]["limits"] == limits
+
+
+def test_a_key_that_a_run_uses_now_is_not_called_free(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "AIza" + "Sy0123456789abcdefghijklmnopqrstuvw")
+    (name,) = [spec.name for spec in load_credentials().specs]
+    (free,) = site.get("/api/keys")["keys"]
+    assert (free["words"], free["calls"], free["limited"]) == ("free", 0, None)
+    call = {**CALL, "key_name": name}
+    done = CallFinished(**call, seconds=1.0, outcome="ok", input_tokens=10, output_tokens=5)
+    site.write_run([*UNDER_WAY[:6], CallStarted(**call), done, CallStarted(**call)], is_live=True)
+    cools = KeyCoolingDown(
+        key_number=1, key_name=name, seconds=90.0, provider="google", group="g", reason="slow down"
+    )
+    (used,) = site.get("/api/keys")["keys"]
+    assert (used["words"], used["held_by"], used["calls"], used["tokens"]) == ("in use", ["LLD-1"], 1, 15)
+    site.write_run([*UNDER_WAY[:6], cools], run_id=OTHER, is_live=True)
+    (cooling,) = site.get("/api/keys")["keys"]
+    assert (cooling["state"], cooling["held_by"], cooling["reason"]) == ("cooling", ["LLD-1"], "slow down")
+    assert 80.0 < cooling["until"] <= 90.0
+    site.let_go()
+
+
+def test_the_last_line_is_the_items_own(site: Site) -> None:
+    run_dir = site.write_run(UNDER_WAY, is_live=True)
+    at = "2026-11-18T02:15:00.000Z"
+    log = f"{at} attempt 1 started (pid 7)\n\x1b[32mreading 3 files\x1b[0m\n{at} >>> Executing: N1_design\n"
+    (run_dir / log_name("1")).write_text(log)
+    (run_dir / log_name("2")).write_text(f"{at} >>> Executing: N1_design\n")
+    first, second, _ = site.get(f"/api/runs/{RUN}")["items"]
+    assert first["last_line"] == "reading 3 files"
+    assert second["last_line"] == ""
+    assert "\x1b[32mreading" in site.get(f"/api/runs/{RUN}/log?id=1")["text"]
+
+
+def test_as_many_places_can_be_asked_for_as_the_run_takes(site: Site) -> None:
+    site.write_run([started("1")], is_live=True)
+    assert site.get(f"/api/runs/{RUN}")["strip"]["parallel"]["most"] == 10
+    many = RunStarted(workflow="lld", project_dir="/shop", items=("1",), parallel=40, pid=1)
+    site.write_run([many], run_id=OTHER, is_live=True)
+    assert site.get(f"/api/runs/{OTHER}")["strip"]["parallel"]["most"] == 40
+
+
 def test_all_keys_cooling_needs_somebody(site: Site) -> None:
     cooling = [KeyCoolingDown(key_number=n, key_name=f"K{n}", seconds=1e9) for n in (1, 2)]
     site.write_run([*UNDER_WAY[:6], *cooling], is_live=True)
     needs = site.get(f"/api/runs/{RUN}")["needs"]
     assert needs[0]["kind"] == "keys"
-    assert needs[0]["text"].startswith("all keys cool down; the next one opens in ")
+    assert needs[0]["text"].startswith("all keys are cooling down; the next one opens in ")
+
+
+def test_keys_whose_pace_is_used_up_are_not_called_free(site: Site) -> None:
+    limited = PoolExhausted(kind="limited", seconds=40.0)
+    run_dir = site.write_run([*UNDER_WAY[:-1], limited], is_live=True)
+    page = site.get(f"/api/runs/{RUN}")
+    assert page["strip"]["words"] == "Waiting for keys"
+    assert (page["strip"]["keys"]["free"], page["strip"]["keys"]["cooling"]) == (0, 2)
+    assert page["needs"][0]["text"].startswith("all keys are cooling down; the next one opens in ")
+    site.write_more(run_dir, [PoolResumed(waited_seconds=40.0)])
+    page = site.get(f"/api/runs/{RUN}")
+    assert (page["strip"]["words"], page["strip"]["keys"]["free"], page["needs"]) == ("Running", 2, [])
 
 
 def test_a_pause_names_who_and_why_and_resumes_by_a_button(site: Site) -> None:
@@ -159,6 +275,17 @@ def test_a_pause_names_who_and_why_and_resumes_by_a_button(site: Site) -> None:
     page = site.get(f"/api/runs/{RUN}", role=Role.CONTROL)
     assert (page["strip"]["words"], page["strip"]["detail"]) == ("Paused", "by ada (ctl): lunch")
     assert (page["needs"][0]["kind"], page["needs"][0]["actions"][0]["name"]) == ("paused", "resume")
+
+
+def test_the_list_tells_of_a_live_run_what_its_own_page_does(site: Site) -> None:
+    paid = CallFinished(**CALL, seconds=1.0, outcome="ok", cost_usd=0.25)
+    run_dir = site.write_run([*UNDER_WAY, paid], is_live=True)
+    told = ("words", "cost_usd", "is_live")
+    assert [site.get("/api/home")["runs"][0][name] for name in told] == ["Running", 0.25, True]
+    site.write_more(run_dir, [ControlTaken(act="pause", by="ada (ctl)", reason="lunch")])
+    assert [site.get("/api/home")["runs"][0][name] for name in told] == ["Paused", 0.25, True]
+    site.let_go()
+    assert [site.get("/api/home")["runs"][0][name] for name in ("words", "is_live")] == ["Coordinator lost", False]
 
 
 def test_a_damaged_record_shows_what_can_be_read_and_says_so(site: Site) -> None:
@@ -285,9 +412,9 @@ def test_history_compares_runs_and_finds_items_that_fail_now_and_then(site: Site
     ]
     site.write_run(better, run_id=OTHER, with_summary=True)
     history = site.get("/api/history")
-    assert [(row["run"], row["good"], row["success"]) for row in history["runs"]] == [
-        (OTHER, 1, 0.5),
-        (RUN, 1, 0.3333),
+    assert [(row["run"], row["good"], row["tried"], row["success"]) for row in history["runs"]] == [
+        (OTHER, 1, 2, 0.5),
+        (RUN, 1, 3, 0.3333),
     ]
     assert [(row["label"], row["words"]) for row in history["flaky"]] == [("LLD-2", "failed in 1 of 2 runs")]
     assert [(row["node"], row["count"], row["longest"]) for row in history["nodes"]] == [("N0_load", 2, 3.0)]
@@ -334,6 +461,23 @@ def test_nothing_is_shown_that_redaction_masks(site: Site, own_home: Path, monke
     assert [secret in text for text in texts] == [False, False, False]
 
 
+def test_no_part_of_a_log_begins_or_ends_within_a_key(
+    site: Site, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one of the user's, which came after the log was written, nor one that only looks like a key."""
+    keys = ("own-0123456789-secret", "ghp_" + "w9" * 20)
+    monkeypatch.setenv("OPENAI_API_KEY", keys[0])
+    fresh = Site(site.runs_dir)
+    run_dir = fresh.write_run([started("1"), *ENDED[2:]])
+    log = f"before {keys[0]} between {'x' * 60} {keys[1]} after\n"
+    (run_dir / log_name("1")).write_text(log)
+    shown = [fresh.get(f"/api/runs/{RUN}/log?id=1&offset={at}&limit=12")["text"] for at in range(len(log))]
+    fresh.close()
+    assert "before" in shown[0]
+    for at, text in enumerate(shown):
+        assert all(text[start : start + 5] not in key for key in keys for start in range(len(text) - 4)), (at, text)
+
+
 def test_every_answer_is_strict_json(site: Site) -> None:
     broken = ItemEnded(item_id="1", outcome=FAILED, seconds=float("inf"), reason="\ud800 lone \x00 end")
     site.write_run([*UNDER_WAY, broken], is_live=True)
@@ -343,3 +487,54 @@ def test_every_answer_is_strict_json(site: Site) -> None:
 
     for path in (f"/api/runs/{RUN}", f"/api/runs/{RUN}/timeline", f"/api/runs/{RUN}/item?id=1", "/api/home"):
         assert json.loads(site.ask("GET", path).content, parse_constant=refuse)
+
+
+def test_a_live_run_whose_socket_is_gone_refuses_an_act_in_words(site: Site) -> None:
+    site.write_run(UNDER_WAY, is_live=True)
+    answer = site.post(f"/api/runs/{RUN}/control", {"act": "pause"})
+    assert answer.status_code == 409
+    assert answer.json()["error"].startswith("The run cannot be reached: ")
+
+
+def test_what_is_no_request_of_the_page_is_refused_in_words(site: Site) -> None:
+    site.write_run(UNDER_WAY, is_live=True)
+    assert site.refused("/api/nothing") == (404, {"error": "There is nothing here.", "hint": "", "command": ""})
+    assert site.refused(f"/api/runs/{RUN}/log")[1]["error"] == "The request does not say which id."
+    assert site.refused(f"/api/runs/{RUN}/log?id=1&offset=x")[1]["error"] == "offset is a whole number."
+    assert site.post(f"/api/runs/{RUN}/control", ["pause"]).json()["error"] == "The request is not a JSON object."
+    assert site.post(f"/api/runs/{RUN}/review", {"id": 1}).json()["error"] == "Item, answer and text must be strings."
+    assert site.post(f"/api/runs/{RUN}/review", {"id": "1", "answer": "yes"}).status_code == 400
+    assert (
+        site.post(f"/api/runs/{RUN}/review", {"id": "1", "answer": "revise"}).json()["error"] == "Say what to change."
+    )
+
+
+def test_keys_that_cannot_be_read_are_said(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "agentos-home").mkdir(exist_ok=True)
+    (tmp_path / "agentos-home" / "credentials.toml").write_text("not = = toml")
+    told = site.get("/api/keys")
+    assert told["keys"] == []
+    assert told["notice"]["text"] == "The keys cannot be read."
+
+
+def test_of_very_many_that_need_somebody_the_rest_is_a_number(site: Site) -> None:
+    names = tuple(str(number) for number in range(230))
+    failed = [ItemEnded(item_id=name, outcome=FAILED, seconds=1.0, reason="boom") for name in names]
+    site.write_run([started(*names), *failed], is_live=True)
+    needs = site.get(f"/api/runs/{RUN}", role=Role.CONTROL)["needs"]
+    assert len(needs) == 201
+    assert needs[-1]["text"].startswith("30 more items need you")
+    assert sum(need["count"] for need in needs) == 230
+
+
+def test_a_run_took_as_long_on_its_own_page_as_in_the_list_of_runs(site: Site) -> None:
+    site.write_run(ENDED, with_summary=True)
+    assert site.get(f"/api/runs/{RUN}")["strip"]["elapsed"] == 9.0
+    assert site.get("/api/home")["runs"][0]["wall_seconds"] == 9.0
+
+
+def test_nine_in_ten_steps_are_not_slower_than_the_slowest(site: Site) -> None:
+    nodes = [NodeFinished(item_id="1", node="N1_design", seconds=float(seconds)) for seconds in (1, 2, 26, 31)]
+    site.write_run([*ENDED[:6], *nodes, *ENDED[7:]], with_summary=True)
+    (row,) = [row for row in site.get("/api/history")["nodes"] if row["node"] == "N1_design"]
+    assert row["p90"] <= row["longest"] == 31.0

@@ -17,6 +17,7 @@ from agentos.outcomes import FAILED
 from agentos.page.diffs import between
 from agentos.page.documents import safe_text
 from agentos.page.markdown import as_html
+from agentos.records.runs import AUDIT_NAME
 from agentos.reporters.logs import log_name
 
 RUN = "20261118-021500-000001"
@@ -127,3 +128,14 @@ def test_hostile_lines_stay_lines_of_a_difference() -> None:
     (file,) = files
     assert (file["path"], file["added"], file["removed"], file["is_binary"]) == ("doc.md", 5, 1, False)
     assert [line[1] for line in file["hunks"][0]["lines"]][-1] == "Binary files x"
+
+
+def test_an_item_that_is_named_like_a_path_leads_to_no_file(site: Site) -> None:
+    run_dir = site.write_run([started("a"), ItemStarted(item_id="a", attempt=1, pid=1)], is_live=True)
+    audit = run_dir / AUDIT_NAME
+    audit.write_text(audit.read_text().replace('"a"', '"../secret"'))
+    (site.runs_dir / "secret.log").write_text("not of this run\n")
+    run = "/api/runs/20261118-021500-000001"
+    assert "not of this run" not in str(site.get(run))
+    assert site.get(f"{run}/item?id=..%2Fsecret")["log"] is None
+    assert site.get(f"{run}/log?id=..%2Fsecret")["text"] == ""

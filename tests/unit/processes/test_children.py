@@ -131,7 +131,7 @@ def test_marked_process_that_left_its_session_is_found_and_killed(tmp_path: Path
     process = subprocess.Popen(["sleep", "600"], env={**ENV, "SOME_MARK": mark}, start_new_session=True)
     wait_until(lambda: process.pid in processes_with("SOME_MARK", mark))
     kill_with_variable("SOME_MARK", mark)
-    assert process.wait(20) == -9
+    assert process.wait(120) == -9
 
 
 @settings(deadline=None, max_examples=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentos.providers.classify import classify, limits_from_headers
-from agentos.providers.evidence import LearnedLimit, QuotaSpent, RateLimited
+from agentos.providers.evidence import LearnedLimit, Overloaded, QuotaSpent, RateLimited
 from fakes.replies import CASES, MONEY, NOW, OTHERS, WHOSE_FAULT, Case, anthropic, openai
 
 
@@ -50,6 +50,52 @@ def test_reset_headers_are_durations(text: str, seconds: float) -> None:
     (limit,) = limits_from_headers("openai", headers)
     assert limit.resets_in_seconds == pytest.approx(seconds)
     assert limit.window_seconds == (86_400.0 if seconds > 61 else 60.0)
+
+
+MOMENTS = {
+    "seconds since 1970": f"{NOW + 20:.0f}",
+    "with a fraction": f"{NOW + 20:.3f}",
+    "milliseconds since 1970": f"{(NOW + 20) * 1000:.0f}",
+    "a date as the internet writes it": "2025-06-15T15:07:00Z",
+    "a date as HTTP writes it": "Sun, 15 Jun 2025 15:07:00 GMT",
+}
+
+
+@pytest.mark.parametrize("text", MOMENTS.values(), ids=MOMENTS)
+def test_a_wait_may_be_told_by_the_moment_of_its_end(text: str) -> None:
+    headers = {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"}
+    (limit,) = limits_from_headers("openai", {**headers, "x-ratelimit-reset-requests": text}, now=NOW)
+    assert (limit.resets_in_seconds, limit.window_seconds) == (pytest.approx(20.0), 60.0)
+    for asked in ({"retry-after": text}, {"x-ratelimit-reset-requests": text}):
+        evidence = classify("openai", 429, asked, openai("", "requests", "rate_limit_exceeded"), now=NOW)
+        assert isinstance(evidence, RateLimited)
+        assert evidence.retry_after_seconds == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1s", 1.0), ("6m0s", 360.0), ("0.7", 0.7), ("2", 2.0)])
+def test_every_header_of_a_wait_is_read_alike(text: str, seconds: float) -> None:
+    for asked in ({"retry-after": text}, {"x-ratelimit-reset-requests": text}):
+        evidence = classify("openai", 429, asked, openai("", "requests", "rate_limit_exceeded"), now=NOW)
+        assert evidence == RateLimited(retry_after_seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["99999999", "999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "-5", "nan", "inf"])
+def test_a_wait_that_no_provider_means_is_none(text: str) -> None:
+    for status in (429, 503):
+        evidence = classify("openai", status, {"retry-after": text}, openai("", None, None), now=NOW)
+        assert isinstance(evidence, RateLimited | Overloaded)
+        assert evidence.retry_after_seconds is None
+
+
+def test_without_a_stated_wait_one_request_is_waited_for_and_not_all() -> None:
+    headers = {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "6m0s",
+    }
+    evidence = classify("openai", 429, headers, openai("", "requests", "rate_limit_exceeded"), now=NOW)
+    assert isinstance(evidence, RateLimited)
+    assert evidence.retry_after_seconds == pytest.approx(6.0)
 
 
 def test_a_reset_of_minutes_makes_no_day_of_a_minutes_limit() -> None:

@@ -24,8 +24,12 @@ from agentos.cli import runs as runs_command
 from agentos.errors import ExitCode, UsageError
 from agentos.events import Event, ItemEnded, ItemStarted, NodeStarted, RunEnded, RunStarted, Stamped, Warned
 from agentos.outcomes import APPROVED, FAILED, INTERRUPTED, Cause, Outcome, outcome_named
+from agentos.preflight import PreflightDone
+from agentos.records import past
 from agentos.records import runs as run_records
-from agentos.records.format import ItemSummary, RunSummary, parse_record, parse_summary
+from agentos.records.folders import read_summary, run_dirs
+from agentos.records.format import parse_record
+from agentos.records.past import past_durations
 from agentos.records.runs import (
     create_run_dir,
     find_run,
@@ -34,12 +38,10 @@ from agentos.records.runs import (
     is_live,
     list_runs,
     load_run,
-    past_durations,
     prune,
     read_audit,
-    read_summary,
-    run_dirs,
 )
+from agentos.records.summary import ItemSummary, RunSummary, parse_summary
 from agentos.reporters.audit import AuditReporter, record_line
 from agentos.reporters.summary import SummaryReporter
 
@@ -110,7 +112,7 @@ def alive(run_dir: Path) -> Iterator[None]:
 
 def command(*arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="agentos")
-    runs_command.add_parser(parser.add_subparsers())
+    runs_command.add_options(parser.add_subparsers().add_parser("runs"))
     args = parser.parse_args(["runs", *arguments])
     assert args.handler is runs_command.run
     return int(args.handler(args))
@@ -330,6 +332,16 @@ def test_past_durations_are_those_of_the_same_project_and_workflow(tmp_path: Pat
     assert past_durations(project, "lld") == [9.0, 2.0, 4.0]
 
 
+def test_of_a_rehearsal_nothing_follows_for_how_long_a_model_takes(tmp_path: Path) -> None:
+    for day, model in enumerate(("offline", "google:large")):
+        called = PreflightDone(models=(model,), keys=(), expected_cost_usd=None, past_items=0)
+        events = (start(project_dir=str(tmp_path)), called, ended("1", seconds=day + 1.0), end())
+        Writer(NOW + timedelta(days=day)).emit(*events).close()
+    assert past_durations(tmp_path, "lld", ["offline"]) == [1.0]
+    assert past_durations(tmp_path, "lld", ["google:large"]) == [2.0]
+    assert past_durations(tmp_path, "lld", ["openai:other"]) == []
+
+
 def test_past_durations_are_found_behind_many_newer_runs_up_to_a_bound_on_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,16 +350,16 @@ def test_past_durations_are_found_behind_many_newer_runs_up_to_a_bound_on_work(
     newer = [finished_run(NOW + timedelta(minutes=number + 1), project_dir=str(other)) for number in range(40)]
     assert past_durations(project, "lld") == [2.0, 4.0]
     size = sum((run_dir / "summary.json").stat().st_size for run_dir in newer)
-    monkeypatch.setattr(run_records, "BYTES_FOR_ESTIMATES", size)
+    monkeypatch.setattr(past, "BYTES_FOR_ESTIMATES", size)
     assert past_durations(project, "lld") == []
 
 
 def test_past_durations_stay_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_records, "DURATIONS_FOR_ESTIMATES", 3)
+    monkeypatch.setattr(past, "DURATIONS_FOR_ESTIMATES", 3)
     for day in range(3):
         finished_run(NOW + timedelta(days=day), project_dir=str(tmp_path))
     assert len(past_durations(tmp_path, "lld")) == 3
-    monkeypatch.setattr(run_records, "LARGEST_SUMMARY_FOR_ESTIMATES", 10)
+    monkeypatch.setattr(past, "LARGEST_SUMMARY_FOR_ESTIMATES", 10)
     assert past_durations(tmp_path, "lld") == []
 
 
@@ -484,6 +496,21 @@ def test_showing_a_finished_run_tells_items_and_failures(capsys: pytest.CaptureF
         f"[LLD-2] log: {run_dir}/2.log",
         "[COORDINATOR] 3.0s in all, 4.0s of work: 1.3 times as fast as one by one",
         f"[COORDINATOR] Logs: {run_dir}",
+    ]
+
+
+def test_showing_a_run_on_a_cluster_names_the_node_of_each_item(capsys: pytest.CaptureFixture[str]) -> None:
+    first, again = (
+        ItemStarted(item_id="1", attempt=number, pid=0, cluster_node=node)
+        for number, node in ((1, "node-2"), (2, "node-3"))
+    )
+    run_end = RunEnded(counts={APPROVED: 2}, left=(), wall_seconds=3, item_seconds=4, working_seconds=4, exit_code=0)
+    Writer().emit(start(), first, again, ended("1"), ended("2"), run_end).close()
+    assert command("show", "last") == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[3:6] == [
+        "ITEM   OUTCOME   TIME    NODE    REASON",
+        "LLD-1  approved  2.0s    node-3",
+        "LLD-2  approved  2.0s",
     ]
 
 

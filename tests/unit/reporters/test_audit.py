@@ -180,7 +180,7 @@ def test_an_appended_file_is_never_truncated(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"one\ntwo\n"
 
 
-@pytest.mark.parametrize("how", ["removed", "moved away", "replaced"])
+@pytest.mark.parametrize("how", ["removed", "moved away", "replaced", "emptied"])
 def test_an_audit_that_is_no_longer_in_its_place_is_noticed_with_the_next_record(tmp_path: Path, how: str) -> None:
     """What is written to a file that nobody can find is lost."""
     reporter = AuditReporter(tmp_path)
@@ -188,10 +188,12 @@ def test_an_audit_that_is_no_longer_in_its_place_is_noticed_with_the_next_record
     path = tmp_path / "workflow-audit.jsonl"
     if how == "removed":
         path.unlink()
+    elif how == "emptied":
+        path.write_bytes(b"")
     else:
         path.rename(tmp_path / "elsewhere")
     if how == "replaced":
         path.touch()
-    with pytest.raises(OSError, match="somebody removed or replaced"):
+    with pytest.raises(OSError, match="somebody removed, replaced or shortened"):
         reporter.handle(stamped(Warned(text="two")))
     reporter.close()

@@ -190,10 +190,10 @@ def test_a_sample_run_on_a_terminal_without_colour_sends_exactly_these_bytes() -
 
 
 def test_a_terminal_shows_at_the_end_what_a_pipe_was_told() -> None:
-    pipe, terminal = Run(), Run(is_terminal=True, columns=160)
+    pipe, terminal = Run(), Run(is_terminal=True, columns=200)
     play_sample(pipe)
     play_sample(terminal)
-    screen = Screen(160)
+    screen = Screen(200)
     screen.feed(terminal.sink.text)
     plain = [line for line in pipe.sink.text.splitlines() if "workflows complete" not in line]
     shown = [line for line in screen.rows if "workflows complete" not in line]

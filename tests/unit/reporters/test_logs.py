@@ -67,7 +67,7 @@ def test_a_log_tells_an_items_whole_story(tmp_path: Path) -> None:
     assert (tmp_path / "42.log").read_text() == (
         f"{AT} attempt 1 started (pid 7), resuming after N0_load\n"
         f"{AT} >>> Executing: N1_design\n"
-        "red\n"
+        "\x1b[31mred\x1b[0m\n"
         "plain é\n"
         f"{AT} <<< Finished: N1_design (1.2s)\n"
         f"{AT} worker was suspended\n"

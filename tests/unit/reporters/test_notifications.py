@@ -51,7 +51,7 @@ def told(*events: Event, on: tuple[str, ...] = NOTIFY_REASONS) -> list[Notice]:
         (
             PoolExhausted(kind="limited"),
             "paused",
-            "Credential pool exhausted. Pausing all workflows... all keys limited",
+            "Credential pool exhausted. Pausing all workflows... that need a key: all keys limited",
         ),
         (ControlTaken(act="pause", by="ada"), "paused", "Paused by ada."),
         (done(), "done", "2 approved"),

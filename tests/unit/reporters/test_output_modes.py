@@ -26,9 +26,10 @@ from agentos.events import (
 )
 from agentos.outcomes import APPROVED, FAILED, NEEDS_REVISION, SKIPPED
 from agentos.reporters.console import ConsoleReporter
-from agentos.reporters.output_mode import OutputMode, is_told
+from agentos.reporters.output_mode import OutputMode
 from agentos.reporters.progress import Progress
 from agentos.reporters.title import WindowTitle
+from agentos.reporters.told import is_told
 
 
 def end(outcome: object) -> ItemEnded:

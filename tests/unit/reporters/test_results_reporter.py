@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,6 +54,7 @@ def test_a_line_says_how_the_item_ended(home: Path) -> None:
     end(results, "a", state='{"said": "ü"}')
     end(results, "b", FAILED, state="null", reason="sour")
     end(results, "c", AWAITING_REVIEW)
+    results.settle()
     results.close()
 
     first, second, third = lines(home)
@@ -77,6 +79,7 @@ def test_after_a_kill_a_resumed_run_completes_the_file(home: Path) -> None:
     end(resumed, "c", INTERRUPTED)
     end(resumed, "a", state="2")
     end(resumed, "c", state="3")
+    resumed.settle()
     resumed.close()
 
     assert [(line["id"], line["state"]) for line in lines(home)] == [("a", 2), ("b", 1), ("c", 3)]
@@ -122,6 +125,7 @@ def test_lines_wait_for_those_before_them_and_none_is_lost(home: Path) -> None:
     end(results, "a")
     assert seen() == ["a", "b"]
     end(results, "d")
+    results.settle()
     results.close()
     assert seen() == ["a", "b", "d"]
 
@@ -131,14 +135,96 @@ def test_items_of_other_runs_keep_their_lines_and_other_files_are_refused(home: 
     first.begin(["a", "c"], {})
     end(first, "c")
     end(first, "a")
+    first.settle()
     first.close()
     second = reporter(home, "r2", ordered=True)
     second.begin(["b"], {})
     end(second, "b")
+    second.settle()
     second.close()
     assert ids(home) == ["a", "b", "c"]
 
     (home / "out.jsonl").write_text('{"my": "data"}\n')
-    with pytest.raises(UsageError, match="has something else"):
+    with pytest.raises(UsageError, match="has something other"):
         reporter(home, "r3").begin(["a"], {})
     assert (home / "out.jsonl").read_text() == '{"my": "data"}\n'
+
+
+def test_a_file_that_is_replaced_meanwhile_has_all_lines_again(home: Path) -> None:
+    results = reporter(home, "r1", ordered=True)
+    results.begin(["a", "b", "c"], {})
+    end(results, "a")
+    (home / "out.jsonl").rename(home / "taken.jsonl")
+    end(results, "b")
+    (home / "out.jsonl").write_text('{"id": "z", "outcome": "completed"}\n')
+    results.settle()
+    results.close()
+
+    assert ids(home) == ["z", "a", "b"]
+
+
+def test_a_file_that_became_something_else_is_left_alone_and_told(home: Path) -> None:
+    results = reporter(home, "r1")
+    results.begin(["a", "b"], {})
+    end(results, "a")
+    (home / "out.jsonl").unlink()
+    (home / "out.jsonl").write_text("notes of mine")
+
+    with pytest.raises(OSError, match="something else in it"):
+        end(results, "b")
+    assert (home / "out.jsonl").read_text() == "notes of mine"
+
+
+@pytest.mark.parametrize("document", ["notes of mine", '{"name": "my app"}', '{"id": "app", "version": 1}'])
+def test_a_document_without_a_last_newline_is_not_taken_for_results(home: Path, document: str) -> None:
+    (home / "out.jsonl").write_text(document)
+
+    with pytest.raises(UsageError, match="something other than results"):
+        reporter(home, "r1").begin(["a"], {})
+    assert (home / "out.jsonl").read_text() == document
+
+
+def test_a_document_that_is_too_deep_to_read_is_not_taken_for_results(home: Path) -> None:
+    (home / "out.jsonl").write_text("[" * 100_000 + "\n")
+
+    with pytest.raises(UsageError, match="something other than results"):
+        reporter(home, "r1").begin(["a"], {})
+
+
+@pytest.mark.parametrize("torn", ['{"i', '{"id": "b", "outcome": "comp', "\0\0\0\0"])
+def test_a_line_that_was_cut_is_taken_for_one(home: Path, torn: str) -> None:
+    (home / "out.jsonl").write_text('{"id": "z", "outcome": "completed"}\n' + torn)
+
+    reporter(home, "r1").begin(["a"], {})
+
+    assert ids(home) == ["z"]
+
+
+def test_lines_of_runs_that_are_gone_are_kept_whole_in_the_new_ones_folder(home: Path) -> None:
+    first = reporter(home, "r1")
+    first.begin(["a", "b", "c"], {})
+    end(first, "a", FAILED, reason="sour")
+    end(first, "b", state='"long enough to be elsewhere"')
+    first.settle()
+    first.close()
+
+    second = reporter(home, "r3")
+    second.begin(["a", "b", "c"], {"b": "pruned"})
+
+    assert [(line["id"], line["state"]) for line in read_results(run_dir(home, "r3"))] == [
+        ("b", "long enough to be elsewhere")
+    ]
+
+
+def test_a_disk_that_is_full_when_lines_are_put_in_order_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = reporter(home, "r1", ordered=True)
+    results.begin(["a", "b"], {})
+    end(results, "b")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("agentos.reporters.results.write_whole", full)
+    with pytest.raises(OSError, match="No space left"):
+        results.settle()
+    results.close()

@@ -11,7 +11,7 @@ import pytest
 
 from agentos.events import BudgetNoticed, Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
 from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, INTERRUPTED, SKIPPED, Cause
-from agentos.records.format import RunSummary, parse_summary
+from agentos.records.summary import RunSummary, parse_summary
 from agentos.reporters.summary import Summary, SummaryReporter, summary_lines
 
 START = RunStarted(
@@ -92,13 +92,15 @@ def test_the_document_has_everything_a_reader_needs(tmp_path: Path) -> None:
         "input_tokens": 12_000,
         "output_tokens": 345,
         "cost_usd": 0.25,
+        "cluster_node": "",
     }
     assert items[1]["reason"] == "Invalid spec format"
 
 
 def test_a_summary_reads_back_as_it_was_written() -> None:
     summary = summary_of(START, *ENDINGS, END)
-    assert parse_summary(json.dumps(summary.to_document()).encode()) == summary
+    assert parse_summary(summary.to_json().encode()) == summary
+    assert json.loads(summary.to_json()) == json.loads(json.dumps(summary.to_document()))
 
 
 def test_there_is_no_file_before_the_end_and_nothing_else_after_it(tmp_path: Path) -> None:
@@ -174,6 +176,8 @@ def test_nothing_is_resumed_where_everything_is_done_whatever_became_of_the_run(
 def test_failed_items_alone_are_reason_enough_to_name_the_resume_command() -> None:
     end = RunEnded(counts={FAILED: 1}, left=(), wall_seconds=1.0, item_seconds=1.0, exit_code=1)
     assert "[COORDINATOR] Resume with: lld-workflow --all" in summary_lines(summary_of(START, ENDINGS[1], end))
+    keyless = replace(ENDINGS[1], cause=Cause.NO_USABLE_KEY)
+    assert "[COORDINATOR] Then resume with: lld-workflow --all" in summary_lines(summary_of(START, keyless, end))
 
 
 def test_the_resume_command_is_said_once_and_what_was_interrupted_is_counted() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_args
 from unittest.mock import patch
 
@@ -51,7 +52,7 @@ from agentos.reporters.console import PrintingListener, dry_run_lines, lines
 from agentos.reporters.wording import counts_in_words, labels_with
 from agentos.text.words import countdown, duration, one_line
 
-EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows..."
+EXHAUSTED = "[COORDINATOR] Credential pool exhausted. Pausing all workflows... that need a key:"
 lld = labels_with("LLD-")
 
 
@@ -71,6 +72,7 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
     ("event", "expected"),
     [
         (RUN, ["[COORDINATOR] 10 items, 3 at a time (graph flows-review-graph)"]),
+        (replace(RUN, items=("a", "b")), ["[COORDINATOR] 2 items, 2 at a time (graph flows-review-graph)"]),
         (ItemStarted(item_id="42", attempt=1, pid=7), []),
         (
             ItemStarted(item_id="42", attempt=2, pid=7, resumed_after="N1_design"),
@@ -113,23 +115,27 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
         (Warned(text="capped to 10"), ["[COORDINATOR] Warning: capped to 10"]),
         (
             PoolExhausted(kind="in_use", names=("a",), slots=1),
-            [f"{EXHAUSTED} All keys are busy (1 call at a time). To go faster, add a key or raise max_concurrent"],
+            [f"{EXHAUSTED} all keys are busy (1 call at a time). To go faster, add a key or raise max_concurrent"],
         ),
         (
             PoolExhausted(kind="in_use", names=("a", "b"), limited=("c",), slots=5),
             [
-                f"{EXHAUSTED} All other keys are busy (5 calls at a time); limited: c. "
+                f"{EXHAUSTED} all other keys are busy (5 calls at a time); limited: c. "
                 "To go faster, add a key or raise max_concurrent"
             ],
         ),
-        (PoolExhausted(kind="in_use"), [f"{EXHAUSTED} All keys are busy. To go faster, add a key"]),
+        (PoolExhausted(kind="in_use"), [f"{EXHAUSTED} all keys are busy. To go faster, add a key"]),
         (
             PoolExhausted(kind="none_valid", names=("a", "b")),
             ["[COORDINATOR] No usable key is left (a, b: rejected or without quota): calls fail"],
         ),
         (
             PoolExhausted(kind="none_valid"),
-            ["[COORDINATOR] There is no key for a model that is needed: calls of it fail"],
+            ["[COORDINATOR] There is no key for a model that is needed: its calls fail"],
+        ),
+        (
+            PoolExhausted(kind="limited", until="soon", seconds=5, is_overload=True),
+            [f"{EXHAUSTED} the provider is overloaded, next try at soon (in 5 s)"],
         ),
         (PoolExhausted(kind="limited", seconds=5000), [f"{EXHAUSTED} all keys limited (in 84 min)"]),
         (
@@ -138,7 +144,7 @@ RUN = RunStarted(workflow="flows-review-graph", project_dir="/p", items=tuple("a
         ),
         (
             PoolResumed(waited_seconds=47),
-            ["[COORDINATOR] Keys are available again after 47.0s. Resuming all workflows"],
+            ["[COORDINATOR] Keys are available again after 47.0s. Resuming all workflows that waited"],
         ),
         (
             KeyCoolingDown(key_number=2, key_name="alpha", seconds=30),
@@ -285,7 +291,7 @@ def test_a_coordinator_without_listener_prints_through_the_print_of_the_moment()
     assert [call.args[0] for call in printed.call_args_list] == [
         "[COORDINATOR] Warning: 20 workers capped to 10",
         "[COORDINATOR] Key 1 rate-limited, back in 30s",
-        f"{EXHAUSTED} All keys are busy. To go faster, add a key",
+        f"{EXHAUSTED} all keys are busy. To go faster, add a key",
         "[COORDINATOR] Dry run mode: 2 items would run, nothing was started",
         "[a] would run",
         "[b] would run",

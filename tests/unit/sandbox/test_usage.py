@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agentos.sandbox.usage import nameless_bytes
+import pytest
+
+from agentos.sandbox.usage import bytes_written, nameless_bytes
 
 _MB = 1024 * 1024
 
@@ -33,3 +35,11 @@ def test_files_without_a_name_are_counted_once_in_memory_and_on_disk(tmp_path: P
 
 def test_a_process_that_is_gone_has_none() -> None:
     assert nameless_bytes([2**22 + 1]) == (0, 0)
+
+
+def test_what_no_path_leads_to_is_more_than_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(20):
+        Path("d" * 250).mkdir()
+        os.chdir("d" * 250)
+    assert bytes_written([str(tmp_path)], since=0, enough=10**9) > 10**9

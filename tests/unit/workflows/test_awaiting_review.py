@@ -73,7 +73,10 @@ def test_a_later_answer_replaces_an_earlier_one(
     main(["review", "LLD-7", "--revise", "no, round the sums"])
     capsys.readouterr()
     main(["review"])
-    assert capsys.readouterr().out == "LLD-7  draft gate, round 1: to be revised: no, round the sums\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "LLD-7  draft gate, round 1: to be revised: no, round the sums",
+        "To continue what is answered, run: agentos lld 7",
+    ]
     main(["review", "LLD-7"])
     assert (
         "Answered already (to be revised: no, round the sums); a new answer replaces it." in capsys.readouterr().out

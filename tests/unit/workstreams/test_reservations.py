@@ -12,7 +12,7 @@ import pytest
 from agentos.errors import UsageError
 from agentos.git.worktrees import Repository
 from agentos.paths import reservations_path
-from agentos.sandbox.passed_on import reserved_variables
+from agentos.sandbox.passed_variables import reserved_variables
 from agentos.workflows.context import current
 from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.project_worktree import ProjectWorktree

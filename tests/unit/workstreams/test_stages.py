@@ -48,7 +48,9 @@ def write_design(project: Path, workstream: Workstream, *, is_current: bool = Tr
     )
     path = project / "docs" / "lld" / "active" / f"LLD-{workstream.slug}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(stamp_approval(f"# 1 - Feature: {workstream.text}\n\n* **Status:** Draft\n", approval))
+    path.write_text(
+        stamp_approval(f"# 1 - Feature: {workstream.text.splitlines()[0]}\n\n* **Status:** Draft\n", approval)
+    )
     return path
 
 
@@ -108,6 +110,15 @@ def test_a_few_words_become_an_issue_and_a_whole_issue_stays_as_it_is() -> None:
     assert issue_text(stream(text="# Title\n\nBody of it")) == "# Title\n\nBody of it\n"
 
 
+def test_a_few_words_are_enough_below_front_matter_too() -> None:
+    front = "---\npriority: high\n---\n"
+    text = issue_text(stream(text=f"{front}add rate limiting\nper key"))
+    assert text.startswith(f"{front}# add rate limiting\n")
+    assert text.endswith("add rate limiting\nper key\n")
+    for complete in (f"{front}# Title\n\nBody of it", "---\ntitle: Limits\n---\nBody of it"):
+        assert issue_text(stream(text=complete)) == f"{complete}\n"
+
+
 def test_the_slug_is_the_items_id_and_its_dependencies_come_from_the_text(project: Path) -> None:
     (item,) = find_work([stream(text="Depends on #12 and #a")], ANALYZE, project, Settings()).items
     assert (item.id, item.depends_on) == ("a", ("12",))
@@ -140,15 +151,19 @@ def test_a_branch_of_an_implemented_or_approved_design_is_no_obstacle_to_the_oth
 
 def test_a_design_that_is_not_the_workstreams_own_is_not_replaced_unasked(project: Path) -> None:
     path = write_design(project, stream(), is_current=False)
-    edited, by_hand = path.read_text() + "\nMore.\n", "# Mine\n\n* **Status:** Needs revision\n"
+    anothers = path.read_text()
+    edited, by_hand = anothers + "\nMore.\n", "# Mine\n\n* **Status:** Needs revision\n"
     unready = stamp_unapproved("# 1 - X\n", Unapproved("h", Obstacle.FINDINGS, "No."), [])
-    for text, replaces in ((path.read_text(), False), (edited, False), (by_hand, False), (unready, True)):
+    for text, replaces in ((anothers, False), (edited, False), (by_hand, False), (unready, True)):
         path.write_text(text)
         for route in (ANALYZE, EXECUTE):
             found = find_work([stream()], route, project, Settings())
             assert len(found.items) == replaces, text
             assert len(find_work([stream()], route, project, Settings(), fresh=True).items) == 1
     path.write_text(by_hand)
+    with pytest.raises(UsageError, match="a has a design that a person wrote or changed: docs/lld/active/LLD-a"):
+        find_work([stream()], ANALYZE, project, Settings(), named=["a"])
+    path.write_text(anothers)
     with pytest.raises(UsageError, match=r"a would replace docs/lld/active/LLD-a.md, which is not its design; move"):
         find_work([stream()], ANALYZE, project, Settings(), named=["a"])
 
@@ -162,13 +177,14 @@ def test_an_approved_design_of_the_same_text_need_not_be_made_again(project: Pat
 
 
 def test_code_starts_from_the_approved_design_on_the_workstreams_own_base(project: Path) -> None:
-    workstream = stream(base="release")
+    workstream = stream(text="add rate limiting\n\nDepends on #b", base="release")
     path = write_design(project, workstream)
     for route in (CODE, EXECUTE):
         (item,) = find_work([workstream], route, project, Settings()).items
         assert item.input["lld_text"] == path.read_text()
         assert item.input["lld_path"] == "docs/lld/active/LLD-a.md"
         assert item.environment == {"AGENTOS_IMPLEMENTATION__BASE": "release"}
+        assert item.depends_on == ("b",), "the design does not say it, the workstream's text does"
 
 
 @pytest.mark.parametrize("has_design", [False, True])

@@ -15,19 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentos.engine.backends.forkserver import server as forkserver
 from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
+from agentos.engine.backends.forkserver.program import server_command
 from agentos.engine.backends.output_lines import OutputLines
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.interpreter import lent_folders
 from agentos.engine.limits import MEMORY_LIMIT_VARIABLE, memory_limit
 from agentos.engine.loop import READ, WRITE, Loop, Timer
 from agentos.engine.messages import (
+    ORDERED,
     DownMessage,
-    ItemDone,
-    ItemFailed,
-    ItemStopped,
-    NodeReady,
     StartItem,
     UpMessage,
     decode_up,
@@ -46,9 +43,7 @@ _READ_BYTES = 1 << 18
 _PIPE_BYTES = 1 << 20
 _PROMPT_TURNS = 10
 """A worker that wants the processor gets this many times as long: the rest of its line may be coming."""
-_ORDERED = (NodeReady, ItemDone, ItemFailed, ItemStopped)
-"""Messages that people see among the lines of output, each at its place."""
-_NOT_A_MESSAGE = "its worker sent something that is no message: does a node write to a socket that it did not open?"
+_NOT_A_MESSAGE = "its worker sent something that is not a message: does a node write to a socket it did not open?"
 _MOST_AT_ONCE = 1 << 22
 """At most this much output of one worker in one turn of the loop, so that others get theirs."""
 
@@ -127,7 +122,7 @@ class ForkServerBackend:
         output_read, output_write = os.pipe()
         try:
             self._process = subprocess.Popen(
-                forkserver.command(theirs.fileno(), self._settings),
+                server_command(theirs.fileno(), self._settings),
                 stdin=subprocess.DEVNULL,
                 stdout=output_write,
                 stderr=output_write,
@@ -140,6 +135,7 @@ class ForkServerBackend:
             theirs.close()
             os.close(output_write)
         _servers.add(self._process.pid)
+        self._events.loading(self._process.pid)
         if self._not_ours is None:
             self._not_ours = set(host.children_of(os.getpid())) - _servers
             # What workers leave behind goes to the fork server; when that is killed, to us.
@@ -192,6 +188,12 @@ class ForkServerBackend:
 
     def node_of(self, item_id: str) -> str:
         return ""
+
+    def is_elsewhere(self, item_id: str) -> bool:
+        return False
+
+    def retire(self, node: str, reason: str) -> bool:
+        return False
 
     def is_suspended(self, item_id: str) -> bool:
         worker = self._workers.get(item_id)
@@ -326,7 +328,7 @@ class ForkServerBackend:
         elif not self._has_failed:
             graph = self._setup.graph
             message = f"--graph {graph!r}: the process that loads it died; does it crash on import?"
-            self._events.load_failed(LoadFailure(message=message))
+            self._events.load_failed(LoadFailure(message=message, has_died=True))
 
     def _sweep(self, deadline: float) -> None:
         """The last resort: every process that was started with this run's id, and those that came to us."""
@@ -412,7 +414,7 @@ class ForkServerBackend:
 
     def _hear(self, worker: _Worker, message: UpMessage) -> None:
         """What a worker wrote before such a message is shown before it, so both wait for a slow reader."""
-        if not isinstance(message, _ORDERED):
+        if not isinstance(message, ORDERED):
             self._events.worker_said(worker.item_id, message)
             return
         worker.held.append(message)

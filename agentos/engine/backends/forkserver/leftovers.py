@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import sys
 import threading
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
 
 _HARMLESS = re.compile(r"/dev/(null|zero|u?random|full)|/proc/.*")
 _GPU = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 _MOST_NAMED = 3
+_LONGEST_CHOSEN_SEED = 1 << 64
+_FOREIGN = ("<", f"{Path(os.__file__).parent}{os.sep}", f"{Path(__file__).parents[3]}{os.sep}")
+"""How the names of files begin that are Python's own, or ours."""
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,60 @@ class OpenThings:
                 with suppress(OSError):
                     files[int(name)] = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115  Hot path.
         return cls(files, _threads())
+
+
+@dataclass(slots=True)
+class Loading:
+    """What is done while the graph is loaded that no descriptor and no thread tells of."""
+
+    exit_functions: int = 0
+    """That the project's own code wants to be called. Those of libraries look after themselves."""
+    drawn: weakref.WeakSet[Random] = field(default_factory=weakref.WeakSet)
+    """Random generators whose seed nobody has chosen."""
+
+    def not_to_share(self) -> list[str]:
+        """What a worker that ends would take from the others, and numbers they would all draw; as `left_open`."""
+        finalizers = [each.peek() for each in getattr(weakref.finalize, "_registry", ())]
+        folders = sum(type(each[0]).__name__ == "TemporaryDirectory" for each in finalizers if each)
+        kinds = ["a temporary folder"] * folders + ["a function to call at exit"] * self.exit_functions
+        return _counted(kinds + ["a random generator"] * _numpy_generators())
+
+
+@contextmanager
+def watched_loading() -> Iterator[Loading]:
+    loading = Loading()
+    register, seed = atexit.register, Random.seed
+
+    def noted_register(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        loading.exit_functions += is_own(sys._getframe(1).f_code.co_filename)
+        return register(function, *args, **named)
+
+    def noted_seed(generator: Random, a: Any = None, version: int = 2) -> None:
+        seed(generator, a, version)
+        (loading.drawn.add if a is None else loading.drawn.discard)(generator)
+
+    atexit.register, Random.seed = noted_register, noted_seed  # type: ignore[assignment, method-assign]
+    try:
+        yield loading
+    finally:
+        atexit.register, Random.seed = register, seed  # type: ignore[method-assign]
+
+
+def _numpy_generators() -> int:
+    """In the project's own modules, with a seed so long that nobody may have chosen it. Who has loses nothing: it is
+    the same again when a worker loads it."""
+    kind = getattr(getattr(sys.modules.get("numpy"), "random", None), "Generator", ())
+    found: dict[int, Any] = {}
+    for module in list(sys.modules.values()):
+        if is_own(getattr(module, "__file__", None) or "<"):
+            found |= {id(each): each for each in vars(module).values() if isinstance(each, kind)}
+    seeds = [getattr(each.bit_generator.seed_seq, "entropy", 0) for each in found.values()]
+    return sum(isinstance(seed, int) and seed > _LONGEST_CHOSEN_SEED for seed in seeds)
+
+
+def is_own(file: str) -> bool:
+    """Whether a file of code is the project's, and not a library's, Python's or ours."""
+    return not file.startswith(_FOREIGN) and not _INSTALLED.search(file)
 
 
 def left_open(before: OpenThings, after: OpenThings) -> list[str]:
@@ -85,8 +148,10 @@ def _threads() -> int:
     return max(threading.active_count(), found - known)
 
 
-def reseed_random_generators() -> None:
+def reseed_random_generators(drawn: Iterable[Random]) -> None:
     """No two forked workers may draw the same numbers. Python's own `random` and OpenSSL see to that themselves."""
+    for generator in drawn:
+        generator.seed()
     seed = int.from_bytes(os.urandom(4), "big")
     # Whatever has put itself in a library's place is the graph's own business.
     with suppress(Exception):

@@ -15,20 +15,26 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import chdir, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from agentos.engine.backends.forkserver.lazy_packages import put_off
 from agentos.engine.backends.forkserver.leftovers import (
+    Loading,
     OpenThings,
+    is_own,
     left_open,
     new_descriptors,
     reseed_random_generators,
+    watched_loading,
 )
 from agentos.engine.backends.forkserver.loading_guard import LoadingGuard
+from agentos.engine.backends.forkserver.program import WORKER_FLAG, server_command, worker_command
 from agentos.engine.limits import refuse_too_little
 from agentos.engine.removed_variables import hint
 from agentos.engine.stopping import EXITING_SECONDS, GRACE
@@ -40,13 +46,13 @@ from agentos.processes import host
 if TYPE_CHECKING:
     from agentos.engine.graph_loading import LoadedGraph
 
-SPAWN_FLAG = "--worker"
 _MOST_MESSAGE_CHARACTERS = 2_000
 
 
 def main(arguments: list[str]) -> None:
     """`forkserver CONTROL_FD SETTINGS` serves; `forkserver --worker CONTROL_FD CLAIMS_FD SETTINGS` is a worker."""
-    if arguments[0] == SPAWN_FLAG:
+    put_off()
+    if arguments[0] == WORKER_FLAG:
         _spawned_worker(int(arguments[1]), int(arguments[2]), json.loads(arguments[3]))
         return
     # Loading makes many objects and hardly any garbage: collecting as it goes is a tenth of its time.
@@ -75,6 +81,8 @@ def _loader(settings: dict[str, Any]) -> LoadedGraph:
 
     # Wherever this process works: files that the module opens are named from where the user is.
     with chdir(settings["search_dir"]):
+        # As when its author runs it without options: some modules read them while they load.
+        sys.argv = [settings["graph"].rpartition(":")[0] or settings["graph"]]
         return load_graph(settings["graph"], Path(settings["search_dir"]))
 
 
@@ -99,6 +107,7 @@ class ForkServer:
         self._not_orphans: set[int] = set()
         """Children of ours that are no worker's: started while the graph loaded, or beyond our reach."""
         self._graph: LoadedGraph | None = None
+        self._loading = Loading()
         self._extension: type[WorkerExtension] = NoExtension
         self._child_signal_read, self._child_signal_write = os.pipe()
 
@@ -137,18 +146,22 @@ class ForkServer:
 
     def _preload(self) -> bool:
         """Load what workers share. False: the graph cannot be loaded, and the coordinator knows why."""
-        from agentos.engine import checkpoints, graph, shared_store, worker  # noqa: F401, PLC0415  For the workers to find.
+        from agentos.engine import checkpoints, graph, messages, shared_store, worker  # noqa: F401, PLC0415  For the workers to find.
 
         graph.warm_up()
+        messages.prepare()
         # What is missing is told by the first who needs it.
         with suppress(Exception):
             checkpoints.preload(self._settings["checkpoint_address"])
+        # Hardly any of this is garbage, and looking for it takes as long as a tenth of loading it.
+        gc.freeze()
         if (known := self._settings.get("loaded_before")) is not None:
             self._extension = extension_named(self._settings["extension"])
             return self._ready(known["input_keys"], known["notice"])
         before, given = OpenThings.now(), dict(environment())
         try:
-            self._graph = _loader(self._settings)
+            with watched_loading() as self._loading:
+                self._graph = _loader(self._settings)
             loaded = frozenset(sys.modules)
             keys = graph.input_keys(self._graph.graph) if self._graph.graph else None
             refuse_too_little(self._settings["memory_limit"], host.memory_megabytes())
@@ -161,7 +174,7 @@ class ForkServer:
         gc.collect()
         if not self._settings["fork"]:
             self._graph = None
-        elif left := left_open(before, OpenThings.now()):
+        elif left := [*left_open(before, OpenThings.now()), *self._loading.not_to_share()]:
             told = f"loading the graph leaves open {', '.join(left)}: each worker loads it by itself"
             self._start_over_without_graph(before, given, keys, "; ".join(filter(None, [told, notice])))
         if self._settings["fork"]:
@@ -177,24 +190,27 @@ class ForkServer:
 
         The process stays the same for the coordinator and for the kernel; its threads, descriptors and memory go.
         """
-        host.flush_output()
         self._guard.stand_down()
         for pid in host.children_of(os.getpid()):
             host.kill_quietly(pid)
             _wait_for(pid)
+        # Not here: what takes too long to leave must not keep the run from beginning.
+        leaving = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        leaving.start()
+        leaving.join(GRACE.worker)
+        host.flush_output()
         for descriptor in new_descriptors(before, OpenThings.now()):
             with suppress(OSError):
                 os.close(descriptor)
         os.set_inheritable(self._control.fileno(), True)
         settings = {**self._settings, "loaded_before": {"input_keys": keys, "notice": notice}}
-        arguments = command(self._control.fileno(), settings)
+        arguments = server_command(self._control.fileno(), settings)
         os.execve(arguments[0], arguments, given)
 
     def _ready(self, keys: list[str] | None, notice: str = "") -> bool:
         # Before any fork: what is still kept here would be said again by every worker.
         host.flush_output()
         # Nothing loaded so far is ever collected, so that a child's collector does not copy the parent's pages.
-        gc.collect()
         gc.freeze()
         gc.enable()
         self._send("ready", input_keys=keys, notice=notice)
@@ -265,15 +281,14 @@ class ForkServer:
         _keep_from_children(control_fd, claims_fd)
         from agentos.engine.worker import run_worker  # noqa: PLC0415  Loaded before the fork.
 
-        reseed_random_generators()
+        reseed_random_generators(self._loading.drawn)
         graph, settings = self._graph, self._settings
         run_worker(socket.socket(fileno=control_fd), lambda: graph or _loader(settings), self._extension)
 
     def _spawn(self, descriptors: list[int]) -> int:
         control_fd, output_fd, claims_fd = descriptors
-        arguments = [SPAWN_FLAG, str(control_fd), str(claims_fd), json.dumps(self._settings)]
         process = subprocess.Popen(
-            [*_program(self._settings), *arguments],
+            worker_command(control_fd, claims_fd, self._settings),
             stdin=subprocess.DEVNULL,
             stdout=output_fd,
             stderr=output_fd,
@@ -354,10 +369,7 @@ def _words(error: BaseException) -> dict[str, str]:
 
 def _place_of(error: BaseException) -> str:
     """The last line of the user's own code on the way to the error: not of a library, the import system or ours."""
-    ours = str(Path(__file__).parents[3])
-    foreign = ("<frozen", ours, *(str(Path(each).resolve()) for each in (sys.prefix, sys.base_prefix)))
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(foreign)]
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_own(frame.filename)]
     return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
 
 
@@ -397,20 +409,6 @@ def _keep_from_children(*descriptors: int) -> None:
     """A node's child must neither speak for its worker nor hold its claim; received descriptors are inheritable."""
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-
-
-def _program(settings: Mapping[str, Any]) -> list[str]:
-    """This program, under our interpreter or, with `guest_python`, under another that lacks AgentOS."""
-    # -P: the current folder is not searched before the standard library.
-    if (python := settings.get("guest_python")) is None:
-        return [sys.executable, "-P", "-m", "agentos.engine.backends.forkserver.server"]
-    # -B: that environment is not ours to write to, and our own bytecode is for another Python.
-    return [python, "-P", "-B", str(Path(__file__).with_name("guest.py")), json.dumps(settings["lent"])]
-
-
-def command(control_fd: int, settings: Mapping[str, Any]) -> list[str]:
-    """How the coordinator starts this program."""
-    return [*_program(settings), str(control_fd), json.dumps(settings)]
 
 
 if __name__ == "__main__":

@@ -10,19 +10,21 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from agentos.database import is_database
+from agentos.engine.backends.output_lines import OutputLines
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
-from agentos.engine.backends.ray.connection import Connection
-from agentos.engine.backends.ray.meeting import MeetingPlace, identity_of
+from agentos.engine.backends.ray.item_output import ItemOutput
 from agentos.engine.backends.ray.messages import (
     BRIDGE_CHANNEL,
     Alive,
     AllLost,
     Begin,
     Branches,
+    Carried,
+    CarriedTaken,
     Document,
     End,
     Frames,
@@ -30,8 +32,9 @@ from agentos.engine.backends.ray.messages import (
     Gone,
     HeadLost,
     Hello,
+    HungUp,
     Join,
-    Kill,
+    KillWorker,
     Lacks,
     Load,
     Loaded,
@@ -46,8 +49,9 @@ from agentos.engine.backends.ray.messages import (
     Piece,
     PieceTaken,
     ProjectReady,
+    Reached,
     Said,
-    Start,
+    StartWorker,
     Tell,
     ToNode,
     Wrote,
@@ -58,15 +62,15 @@ from agentos.engine.backends.ray.messages import (
     to_bridge,
     to_node,
 )
+from agentos.engine.backends.ray.relay import Exit
+from agentos.engine.backends.ray.same_machine import MeetingPlace, identity_of
 from agentos.engine.backends.ray.secrecy import is_encrypted, variables_for_others, without_secrets
 from agentos.engine.backends.ray.sent_project import Parcel, SentProject
+from agentos.engine.connection import Connection
 from agentos.engine.loop import Loop
-from agentos.engine.messages import DownMessage, StartItem
+from agentos.engine.messages import ORDERED, DownMessage, StartItem
 from agentos.environment import environment
-from agentos.errors import ExitCode
-from agentos.keys.leases import LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.redaction import Redactor
-from agentos.providers.evidence import TransportFailed
 from agentos.text.words import counted
 from agentos.wire import LineBuffer
 
@@ -84,19 +88,24 @@ class ClusterPlan:
     parallel: int
     max_per_node: int = 0
     resources: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1.0})
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    makes_environment: bool = False
 
 
 @dataclass(slots=True)
 class _Node:
     name: str
     places: int
+    loading_output: OutputLines
     lines: LineBuffer = field(default_factory=LineBuffer)
     items: set[str] = field(default_factory=set)
     parcel: Parcel | None = None
     """What travels to and from a node that has another disk; None on this machine."""
+    way_back: Exit | None = None
+    """For its workers to what serves them on this machine."""
     is_ready: bool = False
     is_refused: bool = False
+    is_retired: bool = False
+    """It was used, and is used no more."""
     losses: int = 0
     suspended: frozenset[str] = frozenset()
 
@@ -136,6 +145,7 @@ class RayBackend:
         self._nodes: dict[int, _Node] = {}
         self._where: dict[str, int] = {}
         self._addresses: dict[str, str] = {}
+        self._output: dict[str, ItemOutput] = {}
         self._project = SentProject(loop, project_dir)
         self._is_encrypted = is_encrypted(environment())
         self._waiting: deque[StartItem] = deque()
@@ -174,7 +184,7 @@ class RayBackend:
             parallel=plan.parallel,
             max_per_node=plan.max_per_node,
             resources=dict(plan.resources),
-            runtime_env=dict(plan.runtime_env),
+            makes_environment=plan.makes_environment,
         )
         self._bridge.send(frame(BRIDGE_CHANNEL, to_bridge.encode(join)))
 
@@ -186,36 +196,25 @@ class RayBackend:
         node = self._nodes[channel]
         node.items.add(message.item_id)
         self._where[message.item_id] = channel
+        self._output[message.item_id] = ItemOutput(
+            self._loop, self._redactor, partial(self._events.worker_wrote, message.item_id)
+        )
         self._addresses[message.item_id] = message.checkpoint_address
         if node.parcel is not None:
             node.parcel.send_branches()
             message = message if self._is_encrypted else without_secrets(message)
-        self._say(channel, Start(message=message))
+        self._say(channel, StartWorker(message=message))
 
     def send(self, item_id: str, message: DownMessage) -> None:
         channel = self._where.get(item_id)
         if channel is None:
             return
-        if isinstance(message, LeaseGranted) and message.lease.through and self._nodes[channel].parcel is not None:
-            message = self._keep_key_here(item_id, message)
         self._say(channel, Tell(item_id=item_id, message=message))
-
-    def _keep_key_here(self, item_id: str, granted: LeaseGranted) -> LeaseRefused:
-        """The key serves others; the worker is told why it gets none."""
-        unused = LeaseReturn(fence=granted.lease.fence, evidence=TransportFailed(reason="the key did not leave"))
-        self._loop.post(lambda: self._events.worker_said(item_id, unused))
-        name = self.node_of(item_id)
-        return LeaseRefused(
-            ticket=granted.ticket,
-            exit_code=int(ExitCode.NO_USABLE_KEY),
-            message=f"calls of models with keys go through the gateway of the machine that the command was typed on, "
-            f"which {name} cannot reach: run such items on nodes of that machine",
-        )
 
     def kill(self, item_id: str) -> None:
         channel = self._where.get(item_id)
         if channel is not None:
-            self._say(channel, Kill(item_id=item_id))
+            self._say(channel, KillWorker(item_id=item_id))
             return
         waiting = [start for start in self._waiting if start.item_id == item_id]
         for start in waiting:
@@ -230,6 +229,34 @@ class RayBackend:
     def node_of(self, item_id: str) -> str:
         channel = self._where.get(item_id)
         return "" if channel is None else self._nodes[channel].name
+
+    def is_elsewhere(self, item_id: str) -> bool:
+        channel = self._where.get(item_id)
+        return channel is not None and self._nodes[channel].parcel is not None
+
+    def retire(self, node: str, reason: str) -> bool:
+        retired = next((each for each in self._nodes.values() if each.name == node and not each.is_retired), None)
+        if retired is None:
+            return True
+        if self._is_last(retired):
+            return False
+        retired.is_retired = True
+        self._use_no_more(retired, f"{reason}; its items resume elsewhere")
+        return True
+
+    def _is_last(self, node: _Node) -> bool:
+        return not any(each.places for each in self._nodes.values() if each is not node)
+
+    def _use_no_more(self, node: _Node, reason: str) -> None:
+        """Without any other node the run stops: nobody would start its items."""
+        is_last = self._is_last(node)
+        node.places = 0
+        said = f"{node.name} is not used any more: {reason}"
+        if is_last:
+            self._events.failing(f"{said}, and there is no other node")
+        else:
+            self._events.noticed(said)
+        self._count_places()
 
     def suspend_all(self) -> None:
         self._order("suspend_all")
@@ -303,7 +330,8 @@ class RayBackend:
     def _take_of_bridge(self, message: OfBridge) -> None:
         match message:
             case NodeJoined(channel=channel, name=name, places=places):
-                self._nodes[channel] = _Node(self._unused_name(name), places)
+                loading_output = OutputLines(self._redactor, keep_colour=False)
+                self._nodes[channel] = _Node(self._unused_name(name), places, loading_output)
                 self._say(channel, self._begin())
             case NodeLeft(channel=channel, reason=reason) if channel in self._nodes:
                 self._node_left(channel, reason)
@@ -334,6 +362,7 @@ class RayBackend:
             extension_options=dict(setup.extension_options),
             fork=self._fork,
             checkpoint_address=setup.checkpoint_address,
+            service_port=setup.service_port,
             meeting_path=self._meeting.path,
             meeting_word=self._meeting.word,
         )
@@ -379,10 +408,13 @@ class RayBackend:
 
     def _drop(self, channel: int) -> None:
         node = self._nodes.pop(channel)
+        if node.way_back is not None:
+            node.way_back.close()
         self._count_places()
         for item_id in node.items:
             self._where.pop(item_id, None)
         for item_id in sorted(node.items):
+            self._output.pop(item_id).end()
             self._events.worker_gone(item_id, WorkerExit(code=None))
 
     def _count_places(self) -> None:
@@ -396,8 +428,10 @@ class RayBackend:
     def _take(self, channel: int, node: _Node, message: FromNode) -> None:
         match message:
             case Wrote(item_id=item_id, block=block):
-                self._events.worker_wrote(item_id, self._redactor.redact_coloured(as_bytes(block)))
+                self._output[item_id].wrote(as_bytes(block))
             case Said(item_id=item_id, message=said):
+                if isinstance(said, ORDERED):
+                    self._output[item_id].show_rest()
                 self._events.worker_said(item_id, said)
             case Gone():
                 self._gone(node, message)
@@ -418,23 +452,24 @@ class RayBackend:
             case Piece() if node.parcel is not None:
                 for text in node.parcel.take(message, self._addresses.__getitem__):
                     self._events.noticed(text)
+            case Reached() | Carried() | CarriedTaken() | HungUp() if node.way_back is not None:
+                node.way_back.take(message)
             case Loaded():
                 self._loaded(node, message)
-            case NotLoaded(message=text, place=place, is_usage=is_usage):
-                self._not_loaded(
-                    channel, LoadFailure(message=self._redactor.redact_text(text), place=place, is_usage=is_usage)
-                )
+            case NotLoaded(message=text, place=place, is_usage=is_usage, has_died=has_died):
+                text = self._redactor.redact_text(text)
+                failure = LoadFailure(message=text, place=place, is_usage=is_usage, has_died=has_died)
+                self._not_loaded(channel, node, failure)
             case AllLost(reason=reason):
                 self._fork_server_lost(channel, node, reason)
-            case LoadingWrote(block=block) if not self._has_ever_loaded:
-                self._events.loading_wrote(self._redactor.redact(as_bytes(block)))
-            case LoadingWrote():
-                pass  # The first node has printed the same.
+            case LoadingWrote(block=block):
+                self._show_loading(node.loading_output.feed(as_bytes(block)))
 
     def _let_load(self, channel: int) -> None:
         variables = {name: value for name, value in self._setup.environment.items() if name not in _HIDDEN_VARIABLES}
         if self._nodes[channel].parcel is not None:
-            variables = variables_for_others(variables, encrypted=self._is_encrypted)
+            harmless = self._setup.service_variables
+            variables = variables_for_others(variables, encrypted=self._is_encrypted, harmless=harmless)
         self._say(channel, Load(environment=variables))
         if self._is_paused:
             self._say(channel, Order(name="pause_output"))
@@ -449,6 +484,12 @@ class RayBackend:
             )
             return
         node.parcel = Parcel(self._project, self._project_dir, lambda message: self._say(channel, message))
+        node.way_back = Exit(
+            self._loop,
+            self._setup.service_port,
+            lambda message: self._say(channel, message),
+            self._events.worker_reached,
+        )
         self._project.when_packed(lambda: self._offer_project(channel))
 
     def _offer_project(self, channel: int) -> None:
@@ -479,14 +520,19 @@ class RayBackend:
         node.is_ready = False
         node.losses += 1
         if node.losses > _MOST_LOSSES:
-            node.places = 0
-            self._events.noticed(f"{node.name} is not used any more: {reason} {node.losses} times")
+            self._use_no_more(node, f"{reason} {node.losses} times")
         else:
             self._events.noticed(f"{node.name}: {reason}; starting another")
             self._let_load(channel)
         self._count_places()
 
+    def _show_loading(self, block: bytes) -> None:
+        """Of the first node that loads: others print the same."""
+        if block and not self._has_ever_loaded:
+            self._events.loading_wrote(block)
+
     def _loaded(self, node: _Node, message: Loaded) -> None:
+        self._show_loading(node.loading_output.finish())
         node.is_ready = True
         self._count_places()
         if not self._is_loaded:
@@ -495,17 +541,20 @@ class RayBackend:
         while self._waiting and any(each.free > 0 for each in self._nodes.values()):
             self.start(self._waiting.popleft())
 
-    def _not_loaded(self, channel: int, failure: LoadFailure) -> None:
-        if not self._is_loaded:
+    def _not_loaded(self, channel: int, node: _Node, failure: LoadFailure) -> None:
+        self._show_loading(node.loading_output.finish())
+        if failure.has_died and self._has_ever_loaded:
+            # The graph does load: somebody killed it.
+            self._fork_server_lost(channel, node, "the process that loads the graph was killed")
+        elif not self._is_loaded:
             self._fail(failure)
-            return
-        node = self._nodes[channel]
-        self._events.noticed(f"{node.name} is not used: the graph does not load there: {failure.message}")
-        node.places = 0
+        else:
+            self._use_no_more(node, f"the graph does not load there: {failure.message}")
 
     def _gone(self, node: _Node, message: Gone) -> None:
         node.items.discard(message.item_id)
         self._where.pop(message.item_id, None)
         code = None if message.is_lost else message.code
         end = WorkerExit(code=code, leaked=tuple(message.leaked), fault=message.fault)
+        self._output.pop(message.item_id).end()
         self._events.worker_gone(message.item_id, end)

@@ -14,13 +14,16 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agentos.engine.backends.ray.environment_check import clock_offset, differences, environment_facts
 from agentos.engine.backends.ray.findings import TOKEN_HELP
+from agentos.engine.backends.ray.made_environment import compared_packages, could_not_make, runtime_env
 from agentos.engine.backends.ray.messages import (
     BEAT_SECONDS,
     BRIDGE_CHANNEL,
@@ -37,9 +40,9 @@ from agentos.engine.backends.ray.messages import (
     of_bridge,
     to_bridge,
 )
-from agentos.engine.backends.ray.openness import is_open
 from agentos.engine.backends.ray.placing import Offer, fair_share, places_on
 from agentos.engine.backends.ray.supervisor import Supervisor
+from agentos.engine.backends.ray.token_check import Door, door_of
 from agentos.environment import environment
 
 _LOOK_SECONDS = 1.0
@@ -49,6 +52,8 @@ _SAY_WAITING_AFTER_SECONDS = 3.0
 _ENDING_SECONDS = 1.0
 """A supervisor that died takes its node process with it within this time; only then its items go elsewhere."""
 _AGAIN_AFTER_SECONDS = 5.0
+_MOST_FAILURES = 3
+"""When the first supervisor of no node has come up in so many attempts, it never will."""
 _JOIN_SECONDS = 45.0
 """Ray itself would wait for minutes, for instance where one side is encrypted and the other is not."""
 _READ_BYTES = 1 << 20
@@ -67,13 +72,17 @@ class Bridge:
         self._writer = writer
         self._queues: dict[int, asyncio.Queue[bytes]] = {}
         self._known: dict[str, asyncio.Task[None]] = {}
-        self._refused: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """Nodes that are never used, and why."""
+        self._failures: dict[str, list[str]] = {}
+        """By the names of nodes: why their supervisor did not come up the last times. Said once."""
         self._again: dict[str, float] = {}
         """When a node that was lost is tried once more: Ray may not know yet that it is dead."""
         self._channels = 0
         self._actors: dict[int, Any] = {}
-        self._ours = environment_facts()
-        self._head_heard = time.monotonic()
+        self._compared = compared_packages(makes_environment=join.makes_environment)
+        self._ours = environment_facts(self._compared)
+        self._has_joined = False
         self._is_head_lost = False
 
     async def run(self, frames: Frames) -> None:
@@ -98,7 +107,12 @@ class Bridge:
             nodes = await self._nodes()
             for node in nodes:
                 await self._consider(node, len(nodes))
-            if not self._known and not said_nothing_fits:
+            hopeless = [self._why_hopeless(node) for node in nodes]
+            if hopeless and all(hopeless) and not self._has_joined:
+                self._tell(NotJoined(reason=hopeless[0]))
+                return
+            has_room = any(self._places(node, len(nodes)) for node in nodes if node["NodeID"] not in self._refused)
+            if not has_room and not said_nothing_fits:
                 said_nothing_fits = True
                 self._tell(Noticed(text=f"waiting for resources: {_nothing_fits(len(nodes), self._join)}"))
             await asyncio.sleep(_LOOK_SECONDS)
@@ -120,27 +134,44 @@ class Bridge:
         node_id = node["NodeID"]
         if node_id in self._refused or node_id in self._known or time.monotonic() < self._again.get(node_id, 0.0):
             return
+        if places := self._places(node, node_count):
+            self._known[node_id] = asyncio.create_task(self._serve(node, places))
+
+    def _why_hopeless(self, node: dict[str, Any]) -> str:
+        """Empty while the node may still be of use."""
+        if refused := self._refused.get(node["NodeID"], ""):
+            return refused
+        name = self._name_of(node)
+        reasons = self._failures.get(name, [])
+        return f"{name} cannot be used: {reasons[-1]}" if len(reasons) >= _MOST_FAILURES else ""
+
+    def _places(self, node: dict[str, Any], node_count: int) -> int:
         offer = Offer(total=node["Resources"], available=node["available"])
         share = fair_share(self._join.parallel, node_count)
-        places = places_on(offer, self._join.resources, max_per_node=self._join.max_per_node, share=share)
-        if places:
-            self._known[node_id] = asyncio.create_task(self._serve(node, places))
+        return places_on(offer, self._join.resources, max_per_node=self._join.max_per_node, share=share)
 
     async def _serve(self, node: dict[str, Any], places: int) -> None:
         """One node, from its supervisor's start to its end."""
         self._channels += 1
         channel, name = self._channels, self._name_of(node)
-        actor = self._actors[channel] = self._make_supervisor(node["NodeID"], places)
+        actor = None
         try:
+            actor = self._actors[channel] = self._make_supervisor(node["NodeID"], places)
             await self._greet(actor, name, node["NodeID"])
             queue = self._queues[channel] = asyncio.Queue()
+            self._has_joined = True
+            self._failures.pop(name, None)
             self._tell(NodeJoined(channel=channel, name=name, places=places))
             await self._carry(actor, channel, queue)
         except NodeGone as gone:
             reason = str(gone)
-        except ray.exceptions.RayError as error:
-            reason = _words(error)
+        except ray.exceptions.ActorDiedError:
+            reason = "its supervisor died"
             await asyncio.sleep(_ENDING_SECONDS)
+        except Exception as error:  # Ray's are of many kinds.
+            reason = _words(error)
+            # It may live on, out of reach, and so may its workers, until it has noticed.
+            await asyncio.sleep(LOST_AFTER_SECONDS)
         finally:
             with suppress(Exception):
                 ray.kill(actor)
@@ -150,6 +181,11 @@ class Bridge:
             self._again[node["NodeID"]] = time.monotonic() + _AGAIN_AFTER_SECONDS
         if had_joined:
             self._tell(NodeLeft(channel=channel, reason=reason))
+        elif node["NodeID"] not in self._refused:
+            reasons = self._failures.setdefault(name, [])
+            reasons.append(reason)
+            if len(reasons) == 1:
+                self._tell(Noticed(text=f"{name} cannot be used: {reason}; trying again"))
 
     def _name_of(self, node: dict[str, Any]) -> str:
         """As whoever started the node has named it; Ray falls back on its address."""
@@ -166,26 +202,33 @@ class Bridge:
             "max_concurrency": 8,
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False),
         }
-        if self._join.runtime_env:
-            options["runtime_env"] = self._join.runtime_env
         return ray.remote(Supervisor).options(**options).remote()
 
     async def _greet(self, actor: Any, name: str, node_id: str) -> None:
         """Wait until the supervisor runs, and see that its Python is ours. Raises NodeGone for one that is not."""
         sent = time.time()
-        answer = asyncio.wrap_future(actor.facts.remote().future())
+        answer = asyncio.wrap_future(actor.facts.remote(self._compared).future())
         done, _ = await asyncio.wait([answer], timeout=_SAY_WAITING_AFTER_SECONDS)
         if not done:
-            self._tell(Noticed(text=f"waiting for resources on {name}"))
+            made = ", or its Python environment is made" if self._join.makes_environment else ""
+            self._tell(Noticed(text=f"waiting for resources on {name}{made}"))
             sent = time.time()
-        theirs = await answer
-        wrong = differences(self._ours, theirs)
-        if wrong:
-            self._refused.add(node_id)
-            self._tell(Noticed(text=f"{name} is not used: its Python differs: {'; '.join(wrong)}"))
-            raise NodeGone("its Python differs")
+        try:
+            theirs = await answer
+        except ray.exceptions.RuntimeEnvSetupError as error:
+            self._refuse(name, node_id, could_not_make(error))
+        if wrong := differences(self._ours, theirs):
+            self._refuse(name, node_id, f"its Python differs: {'; '.join(wrong)}")
         if done and (offset := clock_offset(sent, theirs, time.time())) is not None:
             self._tell(Noticed(text=f"the clock of {name} is off by {offset:+.0f} s"))
+        if not await asyncio.wrap_future(actor.speaks.remote().future()):
+            raise NodeGone("its process does not start")
+
+    def _refuse(self, name: str, node_id: str, reason: str) -> NoReturn:
+        """For the whole run."""
+        self._refused[node_id] = f"{name} is not used: {reason}"
+        self._tell(Noticed(text=self._refused[node_id]))
+        raise NodeGone(reason)
 
     # Bytes.
 
@@ -212,9 +255,9 @@ class Bridge:
             if data is None:
                 raise NodeGone("its process died")
             if data:
-                heard = time.monotonic()
                 self._writer.write(frame(channel, data))
                 await self._writer.drain()
+                heard = time.monotonic()  # After that: however long the coordinator takes, the node is not to blame.
 
     async def _carry_down(self, actor: Any, queue: asyncio.Queue[bytes]) -> None:
         """All that waits goes in one call; a call with nothing says that we live."""
@@ -235,7 +278,7 @@ async def _within(seconds: float, reference: Any) -> Any:
     try:
         return await asyncio.wait_for(asyncio.wrap_future(reference.future()), max(0.01, seconds))
     except TimeoutError:
-        raise NodeGone(f"not heard of for {LOST_AFTER_SECONDS:.0f} s") from None
+        raise NodeGone(f"no sign of life for {LOST_AFTER_SECONDS:.0f} s") from None
 
 
 def _living_nodes() -> list[dict[str, Any]]:
@@ -250,6 +293,8 @@ def _nothing_fits(node_count: int, join: Join) -> str:
 
 def _words(error: BaseException) -> str:
     """The first line of what Ray says; it says a lot."""
+    if isinstance(error, ray.exceptions.ActorUnavailableError):
+        return "it cannot be reached"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
@@ -275,7 +320,7 @@ async def _serve(connection: socket.socket) -> None:
     if join is None:
         return
     # Asked while Ray connects: both take seconds.
-    asking = asyncio.create_task(asyncio.to_thread(is_open, join.address, environment()))
+    asking = asyncio.create_task(asyncio.to_thread(door_of, join.address, environment()))
     connecting = asyncio.create_task(asyncio.to_thread(_connect, join))
     left = asyncio.create_task(reader.read(_READ_BYTES))
     await asyncio.wait([connecting, left], return_when=asyncio.FIRST_COMPLETED, timeout=_JOIN_SECONDS)
@@ -290,8 +335,11 @@ async def _serve(connection: socket.socket) -> None:
                 "needed here as well"
             )
         await connecting
-        if await asking:
-            raise ConnectionError(f"it takes anybody, who can then run code on its nodes; {TOKEN_HELP}")
+        match await asking:
+            case Door.OPEN:
+                raise ConnectionError(f"it lets anybody in, who can then run code on its nodes; {TOKEN_HELP}")
+            case Door.UNKNOWN:
+                raise ConnectionError("it does not say whether it asks for a token, as it has to; try again")
     except Exception as error:
         writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(NotJoined(reason=_why_not(error)))))
         await writer.drain()
@@ -304,13 +352,15 @@ async def _serve(connection: socket.socket) -> None:
 
 
 def _connect(join: Join) -> None:
-    ray.init(
-        address=join.address,
-        namespace=f"agentos-{join.run_id}",
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        configure_logging=False,
-    )
+    with TemporaryDirectory() as folder:
+        ray.init(
+            address=join.address,
+            namespace=f"agentos-{join.run_id}",
+            runtime_env=runtime_env(Path(folder)) if join.makes_environment else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=False,
+        )
 
 
 def main(arguments: list[str]) -> None:

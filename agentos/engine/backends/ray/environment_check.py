@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import metadata
 
 import agentos
@@ -13,12 +13,19 @@ import agentos
 _MOST_CLOCK_SECONDS = 5.0
 
 
-def environment_facts() -> dict[str, str]:
-    """Of the process that asks: versions, a digest of all installed packages, and the time."""
+def installed_packages() -> dict[str, str]:
+    """Names, in small letters, and versions."""
     # Where Ray is imported, it shows packages of its own.
-    installed = [each for each in metadata.distributions() if "thirdparty_files" not in str(each.locate_file(""))]
-    packages = {name: each.version for each in installed if (name := each.metadata["Name"])}
-    lines = "\n".join(sorted(f"{name.lower()}=={version}" for name, version in packages.items()))
+    found = [each for each in metadata.distributions() if "thirdparty_files" not in str(each.locate_file(""))]
+    # Of two with one name, Python imports the first.
+    return {name.lower(): each.version for each in reversed(found) if (name := each.metadata["Name"])}
+
+
+def environment_facts(among: Collection[str] | None = None) -> dict[str, str]:
+    """Of the process that asks: versions, a digest of installed packages (all, or those `among`), and the time."""
+    packages = installed_packages()
+    compared = packages if among is None else packages.keys() & among
+    lines = "\n".join(sorted(f"{name}=={packages[name]}" for name in compared))
     return {
         "python": platform.python_version(),
         "agentos": agentos.__version__,

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentos.engine.backends.ray.environment_check import clock_offset, differences
 from agentos.engine.backends.ray.secrecy import HOW_TO_ENCRYPT
+from agentos.engine.backends.ray.token_check import Door
 
 LEAST_MEMORY_MB = 1000
 """Free memory that the first worker of a node should find."""
@@ -40,7 +41,7 @@ class NodeFacts:
 class ClusterFacts:
     address: str
     is_reachable: bool
-    is_open: bool = False
+    door: Door = Door.UNKNOWN
     has_token: bool = False
     is_encrypted: bool = False
     is_dashboard_open: bool = False
@@ -67,11 +68,15 @@ def findings(facts: ClusterFacts) -> list[Finding]:
 
 
 def _of_doors(facts: ClusterFacts) -> Iterator[Finding]:
-    if facts.is_open:
-        text = f"the port {facts.address} takes anybody, who can run code there: {TOKEN_HELP}"
-        yield Finding(level="error", what="open port", text=text)
-    else:
-        yield Finding(level="ok", what="open port", text=f"{facts.address} asks for a token")
+    match facts.door:
+        case Door.OPEN:
+            text = f"the port {facts.address} lets anybody in, who can then run code there: {TOKEN_HELP}"
+            yield Finding(level="error", what="open port", text=text)
+        case Door.GUARDED:
+            yield Finding(level="ok", what="open port", text=f"{facts.address} asks for a token")
+        case Door.UNKNOWN:
+            text = f"{facts.address} does not say whether it asks for a token; try again"
+            yield Finding(level="error", what="open port", text=text)
     if not facts.has_token:
         text = "there is none here: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
         yield Finding(level="error", what="token", text=text)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable
-from importlib import metadata
-from typing import Any
 
 from agentos.distribution import install_line
 from agentos.engine.backends.ray.backend import ClusterPlan
@@ -24,7 +22,7 @@ def cluster_plan(
         parallel=parallel,
         max_per_node=max_per_node,
         resources=resources_of(resources),
-        runtime_env=same_packages() if makes_environment else {},
+        makes_environment=makes_environment,
     )
 
 
@@ -37,9 +35,3 @@ def resources_of(entries: Iterable[str]) -> dict[str, float]:
     """Of entries like `CPU=2`; a processor for each item unless another number of them is said."""
     given = dict(entry.split("=", 1) for entry in entries)
     return {"CPU": 1.0, **{name: float(amount) for name, amount in given.items()}}
-
-
-def same_packages() -> dict[str, Any]:
-    """What Ray's `runtime_env` needs to make our environment on a node: every package that an index has."""
-    versions = {name: each.version for each in metadata.distributions() if (name := each.metadata["Name"])}
-    return {"pip": sorted(f"{name}=={version}" for name, version in versions.items() if name.lower() != "ray")}

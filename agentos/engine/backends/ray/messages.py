@@ -13,12 +13,15 @@ from agentos.wire import Codec
 BEAT = b"\n"
 """An empty line: whoever sent it lives."""
 BEAT_SECONDS = 0.5
+START_SECONDS = 60.0
+"""A node process may take this long to its first word, and wait this long for the coordinator's: where much starts at
+once, that takes longer than anybody may be silent later."""
 NODE_SILENCE_SECONDS = 4.0
 """A node that hears nothing for this long ends its workers: nobody is left to hear of them."""
 SUPERVISOR_SILENCE_SECONDS = 5.0
 """A supervisor whose node process says nothing for this long kills it: it may have been suspended."""
 LOST_AFTER_SECONDS = 7.0
-"""A node that is not heard of for this long is lost. By then it has ended its workers, if it still runs at all."""
+"""A node that is no sign of life for this long is lost. By then it has ended its workers, if it still runs at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class Begin:
     extension_options: dict[str, Any]
     fork: bool
     checkpoint_address: str
+    service_port: int
+    """Of the coordinator's loopback; 0 without one."""
     meeting_path: str
     """A socket that only processes of the coordinator's machine can find."""
     meeting_word: str = field(repr=False)
@@ -50,6 +55,8 @@ class TakeProject:
     files: str
     deleted: tuple[str, ...]
     head: str
+    shallow: tuple[str, ...]
+    """Commits whose parents the coordinator does not have either."""
     home_dir: str
     """Where the coordinator keeps what documents may name."""
 
@@ -109,7 +116,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartWorker:
     """Down: make a worker."""
 
     message: StartItem
@@ -124,7 +131,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
+class KillWorker:
     """Down."""
 
     item_id: str
@@ -142,6 +149,37 @@ class End:
     """Down, last: end everything within this time and leave."""
 
     within_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """Up: a worker has connected to what leads to the coordinator's port; its connection has this number."""
+
+    stream: int
+    item_id: str
+    """Empty for what loads the graph, and for what nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Both ways: bytes of a connection, in base64. Answered by CarriedTaken; the next ones wait for that."""
+
+    stream: int
+    data: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedTaken:
+    """Both ways."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HungUp:
+    """Both ways, last of a connection."""
+
+    stream: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +206,7 @@ class NotLoaded:
     message: str
     place: str
     is_usage: bool
+    has_died: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +257,21 @@ class Alive:
     suspended: list[str]
 
 
-ToNode = Begin | TakeProject | Piece | Branches | Load | Start | Tell | Kill | Order | End
+ToNode = (
+    Begin
+    | TakeProject
+    | Piece
+    | Branches
+    | Load
+    | StartWorker
+    | Tell
+    | KillWorker
+    | Order
+    | End
+    | Carried
+    | CarriedTaken
+    | HungUp
+)
 FromNode = (
     Hello
     | Lacks
@@ -235,6 +288,10 @@ FromNode = (
     | Wrote
     | Gone
     | Alive
+    | Reached
+    | Carried
+    | CarriedTaken
+    | HungUp
 )
 
 to_node: Codec[ToNode] = Codec(*get_args(ToNode))
@@ -260,7 +317,8 @@ class Join:
     """0: as many as the node has processors."""
     resources: dict[str, float]
     """What one item takes of a node."""
-    runtime_env: dict[str, Any]
+    makes_environment: bool
+    """Let Ray make our Python environment on nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

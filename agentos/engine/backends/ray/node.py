@@ -13,24 +13,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from agentos.engine.backends.forkserver.backend import ForkServerBackend
 from agentos.engine.backends.protocol import Backend, LoadFailure, WorkerExit, WorkerSetup
-from agentos.engine.backends.ray.connection import Connection
-from agentos.engine.backends.ray.meeting import identity_of, meet
+from agentos.engine.backends.ray.chunks import Assembly
 from agentos.engine.backends.ray.messages import (
     BEAT_SECONDS,
     NODE_SILENCE_SECONDS,
+    START_SECONDS,
     Alive,
     AllLost,
     Begin,
     Branches,
+    Carried,
+    CarriedTaken,
     End,
     FromNode,
     Gone,
     Hello,
-    Kill,
+    HungUp,
+    KillWorker,
     Lacks,
     Load,
     Loaded,
@@ -41,7 +45,7 @@ from agentos.engine.backends.ray.messages import (
     PieceTaken,
     ProjectReady,
     Said,
-    Start,
+    StartWorker,
     TakeProject,
     Tell,
     ToNode,
@@ -50,11 +54,14 @@ from agentos.engine.backends.ray.messages import (
     from_node,
     to_node,
 )
-from agentos.engine.backends.ray.pieces import Assembly
+from agentos.engine.backends.ray.relay import Entrance
+from agentos.engine.backends.ray.same_machine import identity_of, meet
 from agentos.engine.backends.ray.visiting_project import VisitingProject
+from agentos.engine.connection import Connection
 from agentos.engine.loop import Loop
-from agentos.engine.messages import NodeReady, StartItem, UpMessage
+from agentos.engine.messages import DownMessage, ItemOpened, NodeReady, StartItem, UpMessage
 from agentos.engine.stopping import GRACE
+from agentos.keys.leases import LeaseGranted
 from agentos.keys.redaction import Redactor
 from agentos.processes import host
 from agentos.wire import LineBuffer
@@ -78,14 +85,19 @@ class NodeProcess:
         self._connection = Connection(loop, connection, self._hear, self._leave)
         self._lines = LineBuffer()
         self._heard = clock()
+        self._longest_silence = START_SECONDS
         self._begin: Begin | None = None
         self._claims_fd = -1
         self._backend: Backend | None = None
         self._visit: VisitingProject | None = None
         """The project, where it had to travel."""
+        self._way_back: Entrance | None = None
+        """To what serves workers on the coordinator's machine, where that is another one."""
         self._assembly = Assembly()
         self._branches: deque[Branches] = deque()
         self._items: set[str] = set()
+        self._workers: dict[int, str] = {}
+        """Processes of workers, and their items."""
         self._is_choked = False
         self._wants_pause = False
         self._is_over = False
@@ -103,7 +115,7 @@ class NodeProcess:
         self._loop.after(BEAT_SECONDS, self._beat)
 
     def _has_been_alone(self) -> bool:
-        return self._clock() - self._heard > NODE_SILENCE_SECONDS
+        return self._clock() - self._heard > self._longest_silence
 
     def _hear(self, data: bytes) -> None:
         if self._has_been_alone():
@@ -111,6 +123,7 @@ class NodeProcess:
             self._leave()
             return
         self._heard = self._clock()
+        self._longest_silence = NODE_SILENCE_SECONDS
         for line in self._lines.feed(data):
             if line and not self._is_over:
                 self._take(to_node.decode(line))
@@ -121,6 +134,7 @@ class NodeProcess:
                 self._meet(message)
             case TakeProject() if self._begin is not None:
                 self._visit = VisitingProject(self._begin, message, self._say)
+                self._way_back = Entrance(self._loop, self._begin.service_port, self._say, self._workers)
                 self._say(Lacks(keys=self._visit.lacking))
                 self._make_project_when_whole()
             case Piece() if self._visit is not None:
@@ -129,11 +143,13 @@ class NodeProcess:
                 self._branches.append(message)
             case Load():
                 self._load(message)
-            case Start(message=start):
+            case StartWorker(message=start):
                 self._start(start)
             case Tell(item_id=item_id, message=down) if self._backend is not None:
-                self._backend.send(item_id, self._visit.down(down) if self._visit else down)
-            case Kill(item_id=item_id) if self._backend is not None:
+                self._backend.send(item_id, self._as_here(down))
+            case Carried() | CarriedTaken() | HungUp() if self._way_back is not None:
+                self._way_back.take(message)
+            case KillWorker(item_id=item_id) if self._backend is not None:
                 self._backend.kill(item_id)
             case Order(name=name):
                 self._obey(name)
@@ -175,6 +191,8 @@ class NodeProcess:
         assert begin is not None
         if self._visit is not None:
             begin, variables = self._visit.begin_there(), self._visit.variables(load.environment)
+        if self._way_back is not None:
+            variables = self._way_back.variables(variables)
         if self._backend is None:
             self._backend = ForkServerBackend(
                 self._loop,
@@ -191,10 +209,25 @@ class NodeProcess:
         item_id = message.item_id
         self._items.add(item_id)
         try:
-            self._backend.start(self._visit.start_there(message) if self._visit else message)
+            self._backend.start(self._start_as_here(message))
         except OSError as error:
             self.worker_wrote(item_id, f"no process: {error.strerror or error}\n".encode())
             self.worker_gone(item_id, WorkerExit(code=71))
+
+    def _start_as_here(self, message: StartItem) -> StartItem:
+        if self._visit is not None:
+            message = self._visit.start_there(message)
+        if self._way_back is not None:
+            message = replace(message, environment=self._way_back.variables(message.environment))
+        return message
+
+    def _as_here(self, message: DownMessage) -> DownMessage:
+        if self._visit is not None:
+            message = self._visit.down(message)
+        if self._way_back is not None and isinstance(message, LeaseGranted):
+            lease = replace(message.lease, through=self._way_back.here(message.lease.through))
+            message = replace(message, lease=lease)
+        return message
 
     def _obey(self, name: str) -> None:
         if name in ("pause_output", "resume_output"):
@@ -218,6 +251,8 @@ class NodeProcess:
         self._is_over = True
         if self._backend is not None:
             self._backend.close(within_seconds)
+        if self._way_back is not None:
+            self._way_back.close()
         if self._visit is not None:
             self._visit.remove()
         self._connection.close()
@@ -243,10 +278,17 @@ class NodeProcess:
         self._say(Loaded(input_keys=input_keys or [], has_input_keys=input_keys is not None, notice=notice))
 
     def load_failed(self, failure: LoadFailure) -> None:
-        self._say(NotLoaded(message=failure.message, place=failure.place, is_usage=failure.is_usage))
+        self._say(
+            NotLoaded(
+                message=failure.message, place=failure.place, is_usage=failure.is_usage, has_died=failure.has_died
+            )
+        )
 
     def lost(self, reason: str) -> None:
         self._say(AllLost(reason=reason))
+
+    def loading(self, pid: int) -> None:
+        """Here no gateway could tell whose its calls are."""
 
     def loading_wrote(self, block: bytes) -> None:
         self._say(LoadingWrote(block=as_text(block)))
@@ -257,11 +299,17 @@ class NodeProcess:
     def places_changed(self, count: int) -> None:
         """Nor has it a number of places."""
 
+    def worker_reached(self, item_id: str, port: int) -> None:
+        """Its workers are here."""
+
     def failing(self, reason: str) -> None:
         """Nor does it fail slowly."""
 
     def worker_said(self, item_id: str, message: UpMessage) -> None:
         if self._visit is not None:
+            if isinstance(message, ItemOpened):
+                self._workers[message.pid] = item_id
+                message = replace(message, pid=0)
             if isinstance(message, NodeReady) and message.finished:
                 self._visit.send_branches()
             try:
@@ -281,6 +329,8 @@ class NodeProcess:
 
     def worker_gone(self, item_id: str, end: WorkerExit) -> None:
         self._items.discard(item_id)
+        for pid in [pid for pid, whose in self._workers.items() if whose == item_id]:
+            del self._workers[pid]
         self._say(
             Gone(
                 item_id=item_id,

@@ -12,15 +12,19 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.engine.backends.ray.messages import TakeProject
 from agentos.errors import AgentosError
-from agentos.files import write_whole
+from agentos.files import remove_empty, write_whole
 
 MOST_BYTES = 1 << 30
 """Of one part of a project: more than this is better put there by other means."""
 _GIT_SECONDS = 600.0
+_KEPT_SECONDS = 30 * 86_400
+"""How long a part that no run needs is kept."""
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "protocol.file.allow=always")
 
 
@@ -48,6 +52,8 @@ class Packed:
     deleted: tuple[str, ...]
     head: str
     """The commit that is checked out."""
+    shallow: tuple[str, ...] = ()
+    """Commits whose parents a shallow clone does not have."""
 
 
 def _git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -75,15 +81,30 @@ def pack(project_dir: Path) -> Packed:
         # Part of a larger repository: what lies around it is not needed to run.
         return Packed(None, _archive(project_dir, _listed(project_dir, "-c", "-o", "--exclude-standard")), (), "")
     references = _git(project_dir, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads")
-    key = hashlib.sha256(references + head.encode()).hexdigest()
+    shallow = _shallow(project_dir)
+    key = hashlib.sha256(references + head.encode() + "".join(shallow).encode()).hexdigest()
     bundle = _git(project_dir, "bundle", "create", "--quiet", "-", "HEAD", "--branches")
-    changed = _listed(project_dir, "-m", "-o", "--exclude-standard")
-    files = _archive(project_dir, [path for path in changed if (project_dir / path).exists()])
-    return Packed(Part(key, _checked(bundle)), files, tuple(_listed(project_dir, "-d")), head)
+    files = _archive(project_dir, _differing(project_dir, "d") + _listed(project_dir, "-o", "--exclude-standard"))
+    return Packed(Part(key, _checked(bundle)), files, tuple(_differing(project_dir, "D")), head, shallow)
 
 
 def _listed(folder: Path, *which: str) -> list[str]:
-    return sorted(os.fsdecode(name) for name in _git(folder, "ls-files", "-z", *which).split(b"\0") if name)
+    return _names(_git(folder, "ls-files", "-z", *which))
+
+
+def _differing(folder: Path, filter_letter: str) -> list[str]:
+    """Tracked files that are not as in the commit, staged or not."""
+    options = ("--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+    return _names(_git(folder, "diff", *options, f"--diff-filter={filter_letter}", "HEAD"))
+
+
+def _names(listing: bytes) -> list[str]:
+    return sorted(os.fsdecode(name) for name in listing.split(b"\0") if name)
+
+
+def _shallow(folder: Path) -> tuple[str, ...]:
+    path = folder / os.fsdecode(_git(folder, "rev-parse", "--git-path", "shallow")).strip()
+    return tuple(path.read_text().split()) if path.exists() else ()
 
 
 def _all_files(folder: Path) -> list[str]:
@@ -94,9 +115,11 @@ def _archive(folder: Path, paths: Iterable[str]) -> Part:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in paths:
-            archive.add(folder / path, arcname=path, recursive=False)
+            # What is there no more when its turn comes was somebody's temporary file.
+            with suppress(FileNotFoundError):
+                archive.add(folder / path, arcname=path, recursive=False)
             if buffer.tell() > MOST_BYTES:
-                raise ProjectUnfit(f"{folder} has more than {MOST_BYTES >> 20} MB that no commit has")
+                raise ProjectUnfit(f"{folder} has more than {MOST_BYTES >> 20} MB that are in no commit")
     content = buffer.getvalue()
     return Part(hashlib.sha256(content).hexdigest(), content)
 
@@ -112,21 +135,47 @@ def keep(cache_dir: Path, key: str, content: bytes) -> None:
     write_whole(cache_dir / key, content)
 
 
-def unpack(cache_dir: Path, commits: str, files: str, deleted: Iterable[str], head: str, target: Path) -> None:
+def is_kept(cache_dir: Path, key: str) -> bool:
+    """If it is, it is in use from now on."""
+    with suppress(FileNotFoundError):
+        os.utime(cache_dir / key)
+        return True
+    return False
+
+
+def remove_unused(cache_dir: Path, now: float) -> None:
+    for path in cache_dir.iterdir():
+        with suppress(OSError):
+            if now - path.stat().st_mtime > _KEPT_SECONDS:
+                path.unlink()
+
+
+def unpack(cache_dir: Path, take: TakeProject, target: Path) -> None:
     """Make the project from what is kept. Raises ProjectUnfit, OSError."""
     target.mkdir(parents=True, mode=0o700)
-    if commits:
+    if take.commits:
         _git(target, "init", "--quiet")
-        _git(target, "fetch", "--quiet", str(cache_dir / commits), "+refs/heads/*:refs/remotes/coordinator/*", "HEAD")
-        _git(target, "checkout", "--quiet", "--detach", head)
+        if take.shallow:
+            (target / ".git" / "shallow").write_text("".join(f"{commit}\n" for commit in take.shallow))
+        commits = str(cache_dir / take.commits)
+        _git(target, "fetch", "--quiet", commits, "+refs/heads/*:refs/remotes/coordinator/*", "HEAD")
+        _git(target, "checkout", "--quiet", "--detach", take.head)
         for name, commit in references(target, "refs/remotes/coordinator/").items():
             _git(target, "update-ref", f"refs/heads/{name}", commit)
         _git(target, "config", "user.name", "agentos")
         _git(target, "config", "user.email", "agentos@localhost")
-    for path in deleted:
+    for path in take.deleted:
         (target / path).unlink(missing_ok=True)
-    with tarfile.open(cache_dir / files) as archive:
-        archive.extractall(target, filter="data")
+        remove_empty((target / path).parent)
+    try:
+        with tarfile.open(cache_dir / take.files) as archive:
+            for member in archive:
+                # A link of the commit that is a file by now would be followed.
+                if (target / member.name).is_symlink():
+                    (target / member.name).unlink()
+                archive.extract(member, target, filter="tar")
+    except tarfile.TarError as error:
+        raise ProjectUnfit(str(error)) from None
 
 
 def references(folder: Path, prefix: str = "refs/heads/") -> dict[str, str]:

@@ -5,7 +5,7 @@ Ray encrypts all of its connections or none: RAY_USE_TLS says which; a cluster t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from agentos.engine.messages import StartItem
@@ -26,10 +26,13 @@ def is_encrypted(environ: Mapping[str, str]) -> bool:
     return environ.get("RAY_USE_TLS", "").lower() in ("1", "true")
 
 
-def variables_for_others(environment: Mapping[str, str], *, encrypted: bool) -> dict[str, str]:
+def variables_for_others(
+    environment: Mapping[str, str], *, encrypted: bool, harmless: Collection[str] = ()
+) -> dict[str, str]:
     """What workers of another machine get of our environment: nothing that says how this machine is laid out.
 
-    Over a plain connection no more than settings: nobody knows which of the others is a secret.
+    Over a plain connection no more than settings and what is known to be `harmless`: nobody knows which of the others
+    is a secret.
     """
     travelling = {
         name: value
@@ -38,7 +41,9 @@ def variables_for_others(environment: Mapping[str, str], *, encrypted: bool) -> 
     }
     if encrypted:
         return travelling
-    return {name: value for name, value in travelling.items() if name.startswith(_HARMLESS_PREFIXES)}
+    return {
+        name: value for name, value in travelling.items() if name in harmless or name.startswith(_HARMLESS_PREFIXES)
+    }
 
 
 def without_secrets(message: StartItem) -> StartItem:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from agentos.engine.backends.ray.chunks import Assembly, in_pieces
 from agentos.engine.backends.ray.messages import Branches, Document, Piece, TakeProject, ToNode
-from agentos.engine.backends.ray.pieces import Assembly, in_pieces
 from agentos.engine.backends.ray.project import Packed, ProjectUnfit, pack, pack_branches, references, take_branches
 from agentos.engine.documents import staged_path
 from agentos.engine.loop import Loop
@@ -48,8 +48,8 @@ class SentProject:
     def _pack(self) -> None:
         try:
             self._packed = pack(self._project_dir)
-        except (ProjectUnfit, OSError) as error:
-            self._problem = str(error)
+        except Exception as error:  # Whatever it is, nodes wait for the answer.
+            self._problem = str(error) or type(error).__name__
         self._loop.post(self._tell)
 
     def _tell(self) -> None:
@@ -70,6 +70,7 @@ class SentProject:
             files=packed.files.key,
             deleted=packed.deleted,
             head=packed.head,
+            shallow=packed.shallow,
             home_dir=str(home_dir()),
         )
 
@@ -136,7 +137,7 @@ class Parcel:
             return take_branches(self._project_dir, Path(file.name), what.branches)
 
     def _put(self, path: Path, content: bytes) -> list[str]:
-        """Beside its place; what cannot be written is told when it is to be put there."""
+        """RunExtras its place; what cannot be written is told when it is to be put there."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

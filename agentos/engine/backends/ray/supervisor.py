@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 
 from agentos.engine.backends.ray.environment_check import environment_facts
-from agentos.engine.backends.ray.messages import BEAT, SUPERVISOR_SILENCE_SECONDS
+from agentos.engine.backends.ray.messages import BEAT, START_SECONDS, SUPERVISOR_SILENCE_SECONDS
 
 _MOST_BYTES = 4 << 20
 """What one answer carries."""
@@ -36,10 +36,23 @@ class Supervisor:
         ours.setblocking(False)
         self._socket = ours
         self._heard = time.monotonic()
+        self._reading: asyncio.Future[bytes] | None = None
+        """Goes on from one `up` to the next: one that is given up could take with it what it had just read."""
 
-    async def facts(self) -> dict[str, str]:
+    async def facts(self, among: list[str] | None) -> dict[str, str]:
         """What this node's Python is made of, and its clock."""
-        return environment_facts()
+        return environment_facts(among)
+
+    async def speaks(self) -> bool:
+        """Once the node process has begun; before the first `up`. False if it never does."""
+        await asyncio.wait([self._read()], timeout=START_SECONDS)
+        self._heard = time.monotonic()
+        return self._read().done()
+
+    def _read(self) -> asyncio.Future[bytes]:
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(self._socket, _MOST_BYTES))
+        return self._reading
 
     async def down(self, data: bytes) -> None:
         """Whole lines for the node process, or nothing: a sign of life in any case."""
@@ -48,15 +61,16 @@ class Supervisor:
 
     async def up(self) -> bytes | None:
         """What the node process has said by now, possibly nothing; None when it is gone."""
-        loop = asyncio.get_running_loop()
-        try:
-            data = await asyncio.wait_for(loop.sock_recv(self._socket, _MOST_BYTES), _ANSWER_WITHIN_SECONDS)
-        except TimeoutError:
+        reading = self._read()
+        await asyncio.wait([reading], timeout=_ANSWER_WITHIN_SECONDS)
+        if not reading.done():
             if time.monotonic() - self._heard < SUPERVISOR_SILENCE_SECONDS:
                 return b""
             self._process.kill()
             return None
+        self._reading = None
+        self._heard = time.monotonic()
+        try:
+            return reading.result() or None
         except OSError:
             return None
-        self._heard = time.monotonic()
-        return data or None

@@ -1,31 +1,35 @@
 """The project of a run on a node that has another disk: its folders there, and what goes back from it.
 
-Everything is in one folder per run, which goes with the run; parts that travelled stay, for the next one.
+Everything is in one folder per run, which goes with the run, or with a later one where its node process was killed.
+Parts that travelled stay for later runs.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import secrets
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from agentos.engine.backends.ray.chunks import in_pieces
 from agentos.engine.backends.ray.messages import Begin, Branches, Document, FromNode, TakeProject
 from agentos.engine.backends.ray.moved_paths import MovedPaths
-from agentos.engine.backends.ray.pieces import in_pieces
 from agentos.engine.backends.ray.project import (
     ProjectUnfit,
+    is_kept,
     keep,
     pack_branches,
     references,
+    remove_unused,
     take_branches,
     unpack,
 )
 from agentos.engine.documents import staged_path
 from agentos.engine.messages import DocumentNamed, DocumentWriter, DownMessage, ItemDone, StartItem, UpMessage
 from agentos.environment import environment
-from agentos.errors import AgentosError
+from agentos.files import hold_dir, remove_left
 from agentos.paths import home_dir
 
 
@@ -37,7 +41,7 @@ class VisitingProject:
         self._take = take
         self._say = say
         self._cache_dir = home_dir() / "cluster" / "parts"
-        self.folder = home_dir() / "cluster" / "runs" / f"{begin.run_id}-{os.getpid()}"
+        self.folder = home_dir() / "cluster" / "runs" / f"{begin.run_id}-{secrets.token_hex(4)}"
         self.project_dir = self.folder / "project"
         self.home_dir = self.folder / "home"
         self.moved = MovedPaths(((take.home_dir, str(self.home_dir)), (begin.project_dir, str(self.project_dir))))
@@ -49,7 +53,7 @@ class VisitingProject:
     @property
     def lacking(self) -> list[str]:
         wanted = [key for key in (self._take.commits, self._take.files) if key]
-        return [key for key in wanted if not (self._cache_dir / key).exists()]
+        return [key for key in wanted if not is_kept(self._cache_dir, key)]
 
     def keep(self, key: str, content: bytes) -> None:
         keep(self._cache_dir, key, content)
@@ -63,9 +67,12 @@ class VisitingProject:
             )
         try:
             self.home_dir.mkdir(parents=True, mode=0o700)
-            unpack(self._cache_dir, take.commits, take.files, take.deleted, take.head, self.project_dir)
-        except (OSError, AgentosError) as error:
-            return str(error)
+            hold_dir(self.folder)  # As long as this process lives.
+            remove_left(self.folder.parent.iterdir(), time.time())
+            remove_unused(self._cache_dir, time.time())
+            unpack(self._cache_dir, take, self.project_dir)
+        except Exception as error:  # Whatever it is, a run waits for the answer.
+            return str(error) or type(error).__name__
         self._branches = references(self.project_dir) if take.commits else {}
         return ""
 

@@ -1,8 +1,9 @@
 """Starts pytest in a child and tells on standard output how it went.
 
 No code under test runs in this process. The child has neither its standard output nor, once this process is closed
-to others, a way to reach it: what the child says comes over a pipe, and how it ended from the kernel. Whoever finds
-another way to our output lacks the word that each line of ours begins with: it was in the request, which is gone.
+to others, a way to reach it. What the child says stands in memory that both share and to which no descriptor of it
+leads; how it ended comes from the kernel. Whoever finds another way to our output lacks the word that each line of
+ours begins with: it was in the request, which is gone.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import ctypes
 import importlib.util
 import io
 import json
+import mmap
 import os
+import resource
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 MOST_RECORDS_BYTES = 64 * 1024 * 1024
+COPIES_PART = 64
+"""One part in so many, at the end of the memory, is for copies that the child makes of itself."""
 MOST_OUTPUT_BYTES = 200_000
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -100,35 +106,41 @@ class Stream:
         return b"".join(self.parts).decode("utf-8", "replace")
 
 
-def follow(child: subprocess.Popen[bytes], streams: list[Stream], deadline: float) -> bool:
+def follow(child: subprocess.Popen[bytes], output: Stream, deadline: float) -> bool:
     """Read until the child has ended; False when its time is over first. Whoever outlives it is not waited for."""
     while True:
         is_over = child.poll() is not None
-        open_ones = [stream.descriptor for stream in streams if stream.descriptor is not None]
-        if is_over or not open_ones:
-            while any([stream.read() for stream in streams]):
-                pass
         if is_over:
+            while output.read():
+                pass
             return True
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        if open_ones:
-            select.select(open_ones, [], [], min(left, 0.05))
-            for stream in streams:
-                stream.read()
+        if output.descriptor is not None:
+            select.select([output.descriptor], [], [], min(left, 0.05))
+            output.read()
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(left)
 
 
-def records(text: str, token: str) -> list[dict[str, Any]]:
+def said(memory: mmap.mmap) -> str:
+    """What the child said, and after that what copies of it did."""
+    own, copies = memory[: memory.find(b"\0")], memory[-(len(memory) // COPIES_PART) :].replace(b"\0", b"\n")
+    return (own + copies).decode("utf-8", "replace")
+
+
+def records(text: str, token: str, voice: str) -> list[dict[str, Any]]:
+    """What the child's reporter said, and what its interpreter did: only that may testify."""
     found = []
     for line in text.splitlines():
         mark, _, rest = line.partition(" ")
-        if mark == token:
+        if mark in (token, voice):
             with contextlib.suppress(ValueError):
-                found.append(json.loads(rest))
+                record = json.loads(rest)
+                if mark == voice or "said" not in record:
+                    found.append(record)
     return found
 
 
@@ -150,27 +162,30 @@ def measured(request: dict[str, Any]) -> dict[str, Any] | None:
         return {}
 
 
-def start(request: dict[str, Any], token: str) -> tuple[subprocess.Popen[bytes], int]:
+def start(request: dict[str, Any], token: str, voice: str) -> tuple[subprocess.Popen[bytes], mmap.mmap]:
     """The child with its request, and where it will report. Closes this process to it before it runs foreign code."""
-    reading, writing = os.pipe()
-    asked = json.dumps({**request, "token": token, "channel": writing}).encode()
-    child = subprocess.Popen(
-        [sys.executable, "-I", "-B", "-c", request["child"]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(writing,),
-        start_new_session=True,
-    )
+    with tempfile.TemporaryFile() as file:
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        os.ftruncate(file.fileno(), MOST_RECORDS_BYTES if most < 0 else min(MOST_RECORDS_BYTES, most))
+        memory = mmap.mmap(file.fileno(), 0)
+        given = {"token": token, "voice": voice, "memory": file.fileno(), "copies_bytes": len(memory) // COPIES_PART}
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-B", "-c", request["child"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(file.fileno(),),
+            start_new_session=True,
+        )
     close_to_others()
     adopt_orphans()
-    os.close(writing)
+    asked = json.dumps({**request, **given}).encode()
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         child.stdin.write(asked)
     with contextlib.suppress(BrokenPipeError):
         child.stdin.close()
-    return child, reading
+    return child, memory
 
 
 def main() -> None:
@@ -185,11 +200,11 @@ def main() -> None:
         return
     if "coverage" not in available:
         request["coverage_data"] = ""
-    token = os.urandom(16).hex()
-    child, reading = start(request, token)
+    token, voice = os.urandom(16).hex(), os.urandom(16).hex()
+    child, memory = start(request, token, voice)
     assert child.stdout is not None
-    said, output = Stream(reading, MOST_RECORDS_BYTES), Stream(child.stdout.fileno(), MOST_OUTPUT_BYTES)
-    in_time = follow(child, [said, output], time.monotonic() + request["seconds"])
+    output = Stream(child.stdout.fileno(), MOST_OUTPUT_BYTES)
+    in_time = follow(child, output, time.monotonic() + request["seconds"])
     code = end_all(child)
     say(
         word,
@@ -198,7 +213,7 @@ def main() -> None:
             "signal": -code if in_time and code < 0 else None,
             "timed_out": not in_time,
             "output": output.text(),
-            "records": records(said.text(), token),
+            "records": records(said(memory), token, voice),
             "coverage": measured(request),
         },
     )

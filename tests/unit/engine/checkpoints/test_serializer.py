@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.store.base import Item
+from langgraph.types import Command, Interrupt, Overwrite
 from pydantic import BaseModel, Field, PrivateAttr, RootModel, create_model, field_validator
 
 from agentos.engine.checkpoints.serializer import ItemSerializer
@@ -95,6 +97,7 @@ ITS_OWN = [
     [AIMessage("hi", tool_calls=[{"name": "f", "args": {"x": [1]}, "id": "c"}]), Document("text", metadata={"p": 1})],
     {"when": datetime(2026, 1, 2, tzinfo=UTC), "colour": Colour.RED, "held": Held(1, [Held(2)]), "set": {1, 2}},
     Address(city="z"),
+    [Overwrite([1]), Interrupt({"a": 1}, id="i")],
 ]
 PICKLED = [
     {"pair": (1, 2)},
@@ -117,6 +120,11 @@ PICKLED = [
     ToolMessage("seen", tool_call_id="c", artifact={"rows": [(1, 2)]}),
     Plain(3),
     {("a", 1): "keys"},
+    Overwrite([(1, 2)]),
+    Command(update={"pair": (1, 2)}),
+    Item(value={}, key="k", namespace=("a",), created_at=datetime.now(UTC), updated_at=datetime.now(UTC)),
+    {"name": b"caf\xe9.txt".decode(errors="surrogateescape")},
+    {"\udce9": 1},
 ]
 
 

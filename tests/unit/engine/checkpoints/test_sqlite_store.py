@@ -19,7 +19,8 @@ import pytest
 from agentos.clock import utc_now
 from agentos.engine.checkpoints import scratch, store_at, store_for
 from agentos.engine.checkpoints.protocol import CheckpointUnusable, CheckpointUnwritable, ItemRef, Standing
-from agentos.engine.checkpoints.sqlite import SqliteCheckpoint, SqliteStore, synced
+from agentos.engine.checkpoints.sqlite import SqliteStore
+from agentos.engine.checkpoints.sqlite_checkpoint import SqliteCheckpoint, synced
 
 REF = ItemRef("lld", "42")
 
@@ -256,7 +257,7 @@ def test_no_bytes_on_disk_make_looking_fail(
 
 def test_a_folder_that_cannot_be_made_is_a_fault_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointUnwritable, match=r"cannot write the checkpoint: (Not a directory|File exists)"):
+    with pytest.raises(CheckpointUnwritable, match=r"cannot write the checkpoint /.+: (Not a directory|File exists)"):
         SqliteStore(tmp_path / "file" / "folder").open(REF)
 
 

@@ -15,8 +15,8 @@ from agentos.documents.approval import Intact, verify_approval, without_approval
 from agentos.documents.unapproved import Obstacle, read_unapproved
 from agentos.llm import ModelRequestError, OfflineRequest, ProviderUnavailableError, close
 from agentos.llm.retries import RetryPolicy
+from agentos.testing.provider_server import Key, ProviderServer, Step
 from agentos.workflows.lld.nodes import InvalidSpec
-from fakes.provider_server import Key, ProviderServer, Step
 
 APPROVAL = {"verdict": "approve", "summary": "Good.", "findings": [], "answers": []}
 SECRET = "AIza-secret-for-tests-0000000000000000"
@@ -37,7 +37,7 @@ def test_a_good_draft_passes_in_one_round_and_a_rehearsal_is_called_one(bench: B
     state = bench.design()
     assert (state["outcome"], state["reason"], state["draft"]["round"]) == (
         "rehearsed",
-        "the offline model approved it, which reads nothing",
+        "the offline model, which reads nothing, approved it",
         1,
     )
     found = verify_approval(bench.document())
@@ -266,17 +266,38 @@ def test_a_draft_that_leaves_questions_open_says_where_to_answer_and_is_not_offe
     bench.answer("lld.draft", lambda _request: draft + asks)
     bench.answer("lld.revise", lambda _request: {"sections": []})
     state = bench.design()
-    assert state["reason"] == "docs/issues/7-totals.md leaves a question open; answer there: Who may waive a fine?"
+    assert state["reason"] == "the draft asks a question; answer in docs/issues/7-totals.md: Who may waive a fine?"
     mark = read_unapproved(bench.document())
     assert mark is not None
     assert mark.obstacle is Obstacle.QUESTIONS
     capsys.readouterr()
     assert main(["review", "LLD-7"]) == 0
+    gone = capsys.readouterr().out
+    assert "[LLD-7] There is no issue 7, so no model can review or rewrite its document." in gone
+    assert "--revise" not in gone
+    assert "run: " not in gone
+    issue = bench.project / "docs/issues/7-totals.md"
+    issue.parent.mkdir(parents=True)
+    issue.write_text(ISSUE)
+    assert main(["review", "LLD-7"]) == 0
     shown = capsys.readouterr().out
     assert "--approve" not in shown
-    assert "docs/issues/7-totals.md leaves a question open" in shown
+    assert "the draft asks a question; answer in docs/issues/7-totals.md" in shown
     assert "[LLD-7] With the answers there, run: " in shown
     assert "--revise" in shown
+
+
+def test_a_draft_that_asks_what_its_issue_answers_does_not_send_the_person_back_to_the_issue(bench: Bench) -> None:
+    asks = "\n## Open Questions\n\n- [ ] Who may waive a fine?\n"
+    draft = without_approval(bench.design() and bench.document())
+    bench.answer("lld.draft", lambda _request: draft + asks)
+    bench.answer("lld.revise", lambda _request: {"sections": []})
+    answered = asks.replace("[ ]", "[x]").replace("fine?", "fine? **Answer: the librarian.**")
+    state = bench.design(ISSUE + answered)
+    assert state["reason"] == "the draft asks again what docs/issues/7-totals.md answers: Who may waive a fine?"
+    mark = read_unapproved(bench.document())
+    assert mark is not None
+    assert mark.obstacle is Obstacle.FINDINGS
 
 
 def test_a_person_who_approves_over_blocking_findings_is_told_and_so_is_the_log(

@@ -62,7 +62,7 @@ def test_an_approved_design_counts_wherever_it_is_and_only_for_its_text(project:
     approve(project / "docs/lld/active/LLD-3.md", source="# Another text\n")
     found = find_llds(project, Settings(), Wanted())
     assert ids(found) == ["3"]
-    assert found.reasons["3"] == Reason(ReasonKind.SOURCE_CHANGED, "LLD")
+    assert found.reasons["3"] == Reason(ReasonKind.SOURCE_CHANGED, "issue changed since its LLD")
     assert dict(found.skipped) == {
         "1": Reason(ReasonKind.APPROVED, "docs/lld/active/LLD-1.md"),
         "2": Reason(ReasonKind.APPROVED, "docs/lld/done/LLD-2.md"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agentos.documents.approval import ApprovalInfo, document_hash, stamp_approval
@@ -25,8 +27,8 @@ def case(
     return Case(source=item, document_kind=kind, label="LLD-1", documents=documents, is_unfinished=is_unfinished)
 
 
-def approved(source: str = SOURCE, person: str = "") -> str:
-    info = ApprovalInfo("2030-01-01T00:00:00Z", "d", "r", issue_hash=document_hash(source), person=person)
+def approved(source: str = SOURCE, person: str = "", reviewer: str = "r") -> str:
+    info = ApprovalInfo("2030-01-01T00:00:00Z", "d", reviewer, issue_hash=document_hash(source), person=person)
     return stamp_approval(DESIGN, info)
 
 
@@ -52,8 +54,11 @@ def kind_of(decided: Due | Reason) -> tuple[bool, ReasonKind]:
         (case(approved(), source=SOURCE.replace("\n", "\r\n")), False, ReasonKind.APPROVED),
         (case(DESIGN, approved()), False, ReasonKind.APPROVED),
         (case(approved("# Old\n")), True, ReasonKind.SOURCE_CHANGED),
+        (case(approved(person="Ada", reviewer="offline")), False, ReasonKind.REHEARSED_BY_HAND),
+        (case(approved("# Old\n", person="Ada", reviewer="offline")), False, ReasonKind.OUTDATED_BY_SOURCE),
         (case(is_unfinished=True), True, ReasonKind.UNFINISHED),
         (case(approved("# Old\n"), is_unfinished=True), True, ReasonKind.SOURCE_CHANGED),
+        (case(approved(reviewer="offline"), is_unfinished=True), True, ReasonKind.UNFINISHED),
         (case(unapproved()), False, ReasonKind.NEEDS_REVISION),
         (case(unapproved(Obstacle.QUESTIONS)), False, ReasonKind.NEEDS_REVISION),
         (case(unapproved(Obstacle.REVIEWER)), True, ReasonKind.REVIEW_FAILED),
@@ -74,10 +79,39 @@ def test_what_is_due_follows_from_what_is_there(found: Case, due: bool, kind: Re
     assert kind_of(decide(found, NAMED)) == (due, kind)
 
 
+def test_what_changed_is_called_by_its_name() -> None:
+    said = []
+    for kind in ("LLD", "issue"):
+        decided = decide(case(approved("# Old\n"), kind=kind), ALL)
+        assert isinstance(decided, Due)
+        said.append(str(decided.reason))
+    assert said == ["the issue changed since its LLD was approved", "the brief changed since its issue was approved"]
+
+
 def test_only_who_names_an_approved_document_means_what_is_left_of_its_redesign() -> None:
     found = case(approved(), is_unfinished=True)
     assert kind_of(decide(found, ALL)) == (False, ReasonKind.APPROVED)
     assert kind_of(decide(found, NAMED)) == (True, ReasonKind.UNFINISHED)
+
+
+def test_a_redesign_that_asks_a_person_is_meant_whatever_is_approved() -> None:
+    found = replace(case(approved(), is_unfinished=True), is_at_gate=True)
+    assert kind_of(decide(found, ALL)) == (True, ReasonKind.UNFINISHED)
+
+
+def test_what_would_replace_a_persons_text_continues_only_for_who_names_it() -> None:
+    found = case(edited(approved()), is_unfinished=True)
+    assert kind_of(decide(found, ALL)) == (False, ReasonKind.EDITED_SINCE_APPROVAL)
+    assert kind_of(decide(found, Wanted(patterns=["*"]))) == (False, ReasonKind.EDITED_SINCE_APPROVAL)
+    assert kind_of(decide(found, NAMED)) == (True, ReasonKind.UNFINISHED)
+    begun_with_it = replace(found, began_with_document=True)
+    for wanted in (ALL, NAMED):
+        decided = decide(begun_with_it, wanted)
+        assert isinstance(decided, Due)
+        assert decided.begins_with == found.documents[0].text
+    anew = decide(begun_with_it, Wanted(patterns=["1"], is_fresh=True))
+    assert isinstance(anew, Due)
+    assert anew.begins_with == ""
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.plan import make_plan
 from agentos.errors import UsageError
-from agentos.settings import Settings, Sources
+from agentos.settings import Models, Settings, Sources
+from agentos.workflows.implementation.finished_designs import retire_merged
 from agentos.workflows.implementation.overlap import Overlap
 from agentos.workflows.implementation.pending import Choices, Conflicts, find_conflicts, find_designs, read_designs
 from agentos.workflows.implementation.records import Implemented, as_text, attempt_path, record_path
-from agentos.workflows.implementation.retiring import retire_merged
 from agentos.workflows.pending import Pending, Reason, ReasonKind, Wanted
 
 ANSWER = "decide with: agentos review LLD-{}"
@@ -31,11 +31,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def design(project: Path, number: int, *files: str, more: str = "", approved: bool = True) -> Path:
+def design(
+    project: Path, number: int, *files: str, more: str = "", approved: bool = True, reviewer: str = "b"
+) -> Path:
     rows = "\n".join(f"| `{name}` | Modify | x |" for name in files)
     text = f"# {number} - Feature: Thing {number}\n\n* **Status:** Draft\n\n{more}\n\n## 2. Proposed Changes\n\n"
     text += f"### 2.1 Files Changed\n\n| File | Change Type | Description |\n|---|---|---|\n{rows}\n"
-    info = ApprovalInfo("2026-01-01T00:00:00Z", "a", "b")
+    info = ApprovalInfo("2026-01-01T00:00:00Z", "a", reviewer)
     path = project / f"docs/lld/active/LLD-{number}.md"
     path.write_text(stamp_approval(text, info) if approved else text)
     return path
@@ -47,6 +49,16 @@ def find(project: Path, *patterns: str, fresh: bool = False, **choices: bool) ->
 
 def ids(found: Pending) -> list[str]:
     return [item.id for item in found.items]
+
+
+def test_a_rehearsed_design_is_not_called_approved(project: Path) -> None:
+    design(project, 1, reviewer="offline")
+    design(project, 2)
+    found = find_designs(project, Settings(models=Models(drafter="offline")), Wanted(), Choices())
+    assert {item_id: str(why) for item_id, why in found.reasons.items()} == {
+        "1": "rehearsed, not implemented",
+        "2": "approved, not implemented",
+    }
 
 
 def test_only_approved_designs_are_pending_unless_others_are_named_or_allowed(project: Path) -> None:
@@ -125,6 +137,14 @@ def test_files_that_are_no_designs_are_left_out_with_a_warning(project: Path) ->
     assert [warning.partition(":")[0] for warning in find(project).warnings] == [
         f"docs/lld/active/LLD-{name}.md is left out" for name in ("2", "bad id", "binary", "huge")
     ]
+
+
+def test_a_design_has_the_dependencies_and_the_priority_of_its_issue(project: Path) -> None:
+    design(project, 1)
+    (project / "docs/issues").mkdir()
+    (project / "docs/issues/1-thing.md").write_text("---\npriority: high\n---\n# Thing\n\nDepends on #2\n")
+    (item,) = read_designs(project, Settings())
+    assert (item.depends_on, item.priority) == (("2",), 10)
 
 
 def test_dependencies_of_issues_elsewhere_are_left_to_the_design(project: Path) -> None:
@@ -234,3 +254,10 @@ def test_a_merged_design_leaves_the_active_folder_only_as_it_was_merged(project:
     edited.write_text(edited.read_text() + "More.\n")
     assert retire_merged(project, Settings()) == ["docs/lld/done/LLD-1.md"]
     assert (merged.exists(), edited.exists()) == (False, True)
+
+
+def test_a_design_that_is_in_both_folders_by_a_link_stays(project: Path) -> None:
+    only = design(project, 1)
+    (project / "docs/lld/done").symlink_to(only.parent)
+    assert retire_merged(project, Settings()) == []
+    assert only.exists()

@@ -213,6 +213,17 @@ def test_a_repository_that_tests_made_in_the_place_is_removed(repository: Reposi
         assert not os.path.lexists(place.path / ".git")
 
 
+def test_a_repository_that_tests_made_and_that_stays_is_not_worked_in(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worktree, _ = started(repository, "1")
+    place = ProjectWorktree(worktree, "services/api")
+    (place.path / ".git/busy").mkdir(parents=True)
+    monkeypatch.setattr("agentos.workflows.implementation.project_worktree.remove_tree", lambda _path: None)
+    with pytest.raises(UsageError, match="cannot be removed"):
+        place.clear()
+
+
 def test_a_place_that_is_not_in_the_base_is_made_and_one_behind_a_link_refused(
     tmp_path: Path, repository: Repository
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from agentos.workflows.implementation.mutation import may_read_source, mutants, rewritten
+from agentos.workflows.implementation.mutation import mutants, only_computes, rewritten
 
 SOURCE = '''"""Doc."""
 
@@ -38,13 +40,52 @@ def test_what_cannot_be_broken_gives_no_mutant(source: str) -> None:
 
 def test_code_in_other_words_does_the_same_and_what_cannot_be_read_is_none() -> None:
     text = rewritten("def f(n):\n    # twice\n    return  2*n\n")
-    assert text == "def f(n):\n    return 2 * n\n"
+    assert text == "def f(n):\n    0 < 1\n    return 2 * n\n0 < 1\n"
     assert rewritten("def f(:") is None
     assert rewritten("x = 0x" + "f" * 9000) is None
     assert mutants("a.py", "x = " + "-" * 9000 + "1", {1}, 4) == []
 
 
-@pytest.mark.parametrize("text", ["open(__file__)", "Path('a.py').read_text()", "inspect.getsource(f)", "f.__code__"])
-def test_only_what_can_look_at_source_is_asked_about_it(text: str) -> None:
-    assert may_read_source(text)
-    assert not may_read_source("from a import f\n\n\ndef test_f():\n    assert f(2) == 4\n")
+def test_the_same_code_in_other_words_does_the_same_and_is_compiled_to_something_else() -> None:
+    source = 'def f(n):\n    """Twice."""\n    return 2 * n\n'
+    text = rewritten(source)
+    assert text is not None
+    spaces: list[dict[str, Any]] = [{}, {}]
+    for each, space in zip((source, text), spaces, strict=True):
+        exec(each, space)
+    one, other = (space["f"] for space in spaces)
+    assert one(4) == other(4) == 8
+    assert one.__doc__ == other.__doc__
+    assert one.__code__.co_code != other.__code__.co_code
+    assert one.__code__.co_consts != other.__code__.co_consts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os",
+        "from random import random",
+        "import pytest\nos = pytest.importorskip('os')",
+        "open('a.py')",
+        "peek = open\nassert peek('a.py')",
+        "assert [*map(open, ['a.py'])]",
+        "import json\nlook = json.codecs.open",
+        "from statistics import random",
+        "import unittest.case\nassert unittest.case.time.time() > 5",
+        "from operator import attrgetter as get",
+        "g = (n for n in ())\nlook = g.gi_frame",
+        "f.__code__",
+        "def test_a(tmp_path): pass",
+        "def f(:",
+    ],
+)
+def test_what_can_look_at_files_and_at_chance_is_known(text: str) -> None:
+    assert not only_computes(text, {"tally", "os", "random"})
+
+
+def test_tests_and_code_that_only_compute_are_known() -> None:
+    text = (
+        "import math\nimport pytest\nfrom tally.double import double\n\n\ndef test_a():\n    assert double(4) == 8\n"
+    )
+    assert only_computes(text, {"tally"})
+    assert not only_computes(text, {"other"})

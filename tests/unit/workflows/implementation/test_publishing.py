@@ -83,7 +83,7 @@ def test_pushing_twice_is_pushing_once(repository: Repository) -> None:
 def test_without_a_remote_the_push_says_how_to_get_one(repository: Repository) -> None:
     git(repository.project_dir, "remote", "remove", "origin")
 
-    with pytest.raises(UsageError, match="git remote add origin"):
+    with pytest.raises(UsageError, match="a remote named origin"):
         check_remote(repository, opens_pull_requests=False)
 
 

@@ -14,6 +14,7 @@ from agentos.workflows.implementation.records import (
     branch_prefix,
     check_start,
     has_branch,
+    has_code,
     read_record,
     record_path,
 )
@@ -52,6 +53,34 @@ def test_branches_are_found_loose_packed_and_from_a_linked_worktree(tmp_path: Pa
         assert has_branch(project, "agentos/1")
         assert has_branch(project, "agentos/2")
         assert not has_branch(project, "agentos/3")
+
+
+@pytest.mark.parametrize(
+    ("tip", "has_it"),
+    [("c" * 40, True), ("d" * 40, True), ("a" * 40, False), ("b" * 40, False), (None, False)],
+    ids=["as it was left", "moved on", "put back to its base", "put where the checkout is", "deleted"],
+)
+@pytest.mark.parametrize("head", ["ref: refs/heads/work\n", "b" * 40 + "\n"], ids=["on a branch", "detached"])
+def test_a_branch_that_was_put_back_has_no_code(tmp_path: Path, tip: str | None, has_it: bool, head: str) -> None:
+    heads = tmp_path / ".git/refs/heads"
+    (heads / "agentos").mkdir(parents=True)
+    (tmp_path / ".git/HEAD").write_text(head)
+    (heads / "work").write_text("b" * 40)
+    (heads / "main").write_text("a" * 40 + "\n")
+    if tip is not None:
+        (heads / "agentos/1").write_text(tip + "\n")
+
+    assert (
+        has_code(tmp_path, Implemented(document_hash="h", branch="agentos/1", commit="c" * 40, base="main")) is has_it
+    )
+
+
+def test_a_branch_that_somebody_has_checked_out_to_work_on_has_code(tmp_path: Path) -> None:
+    (tmp_path / ".git/refs/heads/agentos").mkdir(parents=True)
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/agentos/1\n")
+    (tmp_path / ".git/refs/heads/agentos/1").write_text("d" * 40 + "\n")
+
+    assert has_code(tmp_path, Implemented(document_hash="h", branch="agentos/1", commit="c" * 40, base="main"))
 
 
 def test_without_a_repository_there_is_no_branch(tmp_path: Path) -> None:

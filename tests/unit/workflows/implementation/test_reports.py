@@ -9,7 +9,7 @@ import pytest
 
 from agentos.documents.verdict import Review, Verdict
 from agentos.sandbox.isolation import Isolation
-from agentos.workflows.implementation.file_operations import Deviation
+from agentos.workflows.implementation.file_operations import Deviation, is_protected
 from agentos.workflows.implementation.judging import Round
 from agentos.workflows.implementation.reports import implementation_report
 from agentos.workflows.implementation.reports import test_report as report_of_tests
@@ -22,7 +22,7 @@ from agentos.workflows.implementation.state import (
     SuitePlan,
 )
 from agentos.workflows.implementation.suite_plan import PlannedScenario
-from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, SuiteReport
+from agentos.workflows.implementation.suite_report import CaseResult, CaseStatus, Reached, SuiteReport
 
 LLD = """# 7 - Feature: Seven
 
@@ -114,7 +114,8 @@ def state(**fields: Any) -> ImplementationState:
 
 def implementation(changed: tuple[str, ...] = (), **fields: Any) -> str:
     restored, commits = fields.pop("restored", None), fields.pop("commits", "squash")
-    return implementation_report(state(**fields), changed, restored=restored, commits=commits)
+    protected = [path for path in changed if is_protected(path)]
+    return implementation_report(state(**fields), changed, restored=restored, commits=commits, protected=protected)
 
 
 def test_files_are_compared_with_the_table_and_a_folder_stands_for_what_is_in_it() -> None:
@@ -215,7 +216,7 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
 
     assert "- Isolation of this and every other run: bwrap: code sees only the project" in text
     assert "The project's own suite: did not end in time (`python -m pytest`)" in text
-    assert "Passes already, so it proves nothing new: `a::b`" in text
+    assert "Passes already, without the code: `a::b`" in text
     assert "Coverage of changed lines and branches: not measured, target 85 %" in text
     assert "- Not verified: the weather" in text
     assert "- `a.py` keeps 2 lines from being measured" in text
@@ -223,3 +224,17 @@ def test_commands_coverage_isolation_and_what_proves_nothing_are_listed() -> Non
         state(baseline=replace(BASELINE, suite=run(cases=None, exit_code=2))), restored=None
     )
     assert "The project's own suite: exit code 2" in by_exit_code
+
+
+def test_what_code_reached_for_and_tests_that_noticed_nothing_come_first() -> None:
+    told = green(
+        ("t.py::test_a", "passed"),
+        mutants=("a.py line 1 returns nothing", "a.py line 2 is left out"),
+        mutants_noticed=1,
+        unmoved=("t.py::test_a",),
+        reached=(Reached("a.py", 3, "gc.get_objects"), Reached("", 0, "pytest.Function.runtest, which it replaces")),
+    )
+    first = implementation(green=told).partition("## Look at this first")[2].partition("**Outcome")[0]
+    assert "- `a.py` line 3 reached for `gc.get_objects` while tests ran" in first
+    assert "- Code on the branch reached for `pytest.Function.runtest, which it replaces`" in first
+    assert "- 1 new test noticed none of 2 mistakes made on purpose (`t.py::test_a`)" in first

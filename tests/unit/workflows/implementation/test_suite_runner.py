@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentos.errors import UsageError
+from agentos.sandbox.limits import Limits
 from agentos.sandbox.sandbox import Sandbox
 from agentos.workflows.implementation.judging import defined_tests, judge_green, judge_red
 from agentos.workflows.implementation.suite_report import CaseStatus, FileCoverage, JunitError, parse_junit
@@ -286,3 +288,234 @@ def test_parts_of_a_test_count_as_pytest_counts_them(worktree: Path, runner: Pyt
     assert "tests/test_parts.py::TestParts::test_some" in report.passed
     assert report.failing
     assert not report.problem
+
+
+def test_code_that_reaches_for_what_runs_it_is_named_by_file_and_line(worktree: Path, runner: Pytest) -> None:
+    write(
+        worktree,
+        "shop.py",
+        """
+        import importlib
+        import sys
+
+        def peek():
+            getattr(sys, '_get' + 'frame')(1)
+            open(__file__).close()
+            importlib.import_module('_py' + 'test.reports').TestReport.from_item_and_call = None
+        """,
+    )
+    write(worktree, "tests/test_a.py", "from shop import peek\n\ndef test_a():\n    assert peek() is None\n")
+    found = {(one.path, one.line, one.what) for one in runner.run(["tests/test_a.py"]).reached}
+    assert {("shop.py", 6, "sys._getframe"), ("shop.py", 7, "the source of shop.py")} <= found
+    assert ("", 0, "_pytest.reports.TestReport.from_item_and_call, which it replaces") in found
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("import traceback; next(traceback.walk_tb(error.__traceback__))", "tb_frame"),
+        ("import inspect; inspect.getinnerframes(error.__traceback__)", "tb_frame"),
+        ("import traceback; traceback.FrameSummary(TEST, 1, 'x').line", "the source of tests/test_a.py"),
+        ("import dis; list(dis.get_instructions(peek))", "__code__"),
+        ("import asyncio; asyncio.run(stack())", "cr_frame"),
+        ("import codecs; codecs.open(TEST).close()", "the source of tests/test_a.py"),
+        ("import logging; logging.FileHandler(TEST, mode='r').close()", "the source of tests/test_a.py"),
+        ("import warnings; warnings.formatwarning('', UserWarning, TEST, 1)", "the source of tests/test_a.py"),
+        (
+            "from importlib.machinery import SourceFileLoader; SourceFileLoader('x', TEST).get_source('x')",
+            "the source of tests/test_a.py",
+        ),
+        (
+            "import json; json.dumps([[[[[[[[[[[[error]]]]]]]]]]]], indent=1, default=lambda one: open(TEST).read())",
+            "the source of tests/test_a.py",
+        ),
+        ("open(TEST, 'a').close()", "changing tests/test_a.py"),
+        ("open(Text(TEST)).close()", "the source of tests/test_a.py"),
+        ("down([])", "sys._getframe"),
+        ("elsewhere()", "sys._getframe"),
+    ],
+    ids=lambda value: value[:40],
+)
+def test_whoever_has_the_library_look_is_named(worktree: Path, runner: Pytest, code: str, what: str) -> None:
+    write(
+        worktree,
+        "shop.py",
+        f"""
+        import importlib, pathlib, sys, tempfile
+        from asyncio import current_task
+        TEST = "tests/test_a.py"
+
+        class Text(str):
+            def startswith(self, *arguments):
+                return True
+
+            def split(self, *arguments):
+                return []
+
+        def down(found):
+            try:
+                down(found)
+            finally:
+                if not found:
+                    found.append(sys._getframe(0))
+                    raise ValueError
+
+        def elsewhere():
+            folder = tempfile.mkdtemp()
+            pathlib.Path(folder, "other.py").write_text("import sys\\ndef look(): return sys._getframe(1)")
+            sys.path.append(folder)
+            importlib.import_module("other").look()
+
+        async def stack():
+            current_task().get_stack()
+
+        def peek():
+            try:
+                raise ValueError
+            except ValueError as error:
+                try:
+                    {code}
+                except ValueError:
+                    pass
+        """,
+    )
+    write(worktree, "tests/test_a.py", "from shop import peek\n\ndef test_a():\n    assert peek() is None\n")
+    report = runner.run(["tests/test_a.py"])
+    assert report.is_success, report.output
+    assert what in {one.what for one in report.reached if one.path == "shop.py"}
+
+
+def test_code_that_patches_what_programs_use_changes_no_report_and_silences_nobody(
+    worktree: Path, runner: Pytest
+) -> None:
+    write(
+        worktree,
+        "shop.py",
+        """
+        import __main__, builtins, gc, json, os, sys
+
+        def patch():
+            json.JSONEncoder.encode = lambda self, record: '{"outcome": "passed"}'
+            os.getpid = lambda: 0
+            os._exit = lambda code, end=os._exit: end(0)
+            sys._getframe = lambda depth: None
+            os.path.abspath = os.path.normpath = str
+            for name in ("meant", "asking", "sender"):
+                setattr(__main__, name, lambda *arguments: "")
+            gc.get_objects()
+            open(os.fsencode(__file__)).close()
+            builtins.all = any
+        """,
+    )
+    write(worktree, "tests/test_a.py", "from shop import patch\n\ndef test_a():\n    patch()\n    assert 1 == 2\n")
+    run = runner.run()
+    assert (run.exit_code, run.problem, run.in_words()) == (1, "", "1 failed")
+    assert [one.what for one in run.reached] == [
+        *("gc.get_objects", "the source of shop.py", "builtins.all, which it replaces"),
+    ]
+
+
+def test_no_descriptor_of_the_tests_leads_to_their_results(worktree: Path, runner: Pytest) -> None:
+    test = """
+        import os, stat
+
+        def others():
+            for number in range(3, 1024):
+                try:
+                    found = os.fstat(number)
+                except OSError:
+                    continue
+                if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) or found.st_size > 1_000_000:
+                    yield found.st_ino
+
+        def test_a():
+            assert len(set(others())) <= 1, "the pipe that pytest's own output goes to, which it keeps"
+    """
+    write(worktree, "tests/test_a.py", test)
+    assert runner.run(["tests/test_a.py"]).is_success
+
+
+def test_results_are_told_where_files_may_be_of_the_least_size(worktree: Path, runner: Pytest) -> None:
+    write(worktree, "tests/test_a.py", "def test_a():\n    assert True\n")
+    least = replace(runner, sandbox=replace(runner.sandbox, limits=Limits(file_mb=1)))
+    assert least.run(["tests/test_a.py"]).is_success
+
+
+def test_what_copies_of_the_process_reach_for_is_told_beside_what_it_says_itself(
+    worktree: Path, runner: Pytest
+) -> None:
+    write(
+        worktree,
+        "shop.py",
+        """
+        import multiprocessing, sys
+
+        def peek(number):
+            sys._getframe(number)
+
+        def in_copies():
+            context = multiprocessing.get_context("fork")
+            copies = [context.Process(target=peek, args=(0,)) for _ in range(8)]
+            for each in copies:
+                each.start()
+            for each in copies:
+                each.join()
+        """,
+    )
+    write(worktree, "tests/test_a.py", "from shop import in_copies\n\ndef test_a():\n    in_copies()\n    assert 1\n")
+    report = runner.run(["tests/test_a.py"])
+    assert (report.is_success, report.in_words()) == (True, "1 passed"), report.output
+    assert ("shop.py", "sys._getframe") in {(one.path, one.what) for one in report.reached}
+
+
+def test_code_that_minds_its_own_business_is_not_named(worktree: Path, runner: Pytest) -> None:
+    write(
+        worktree,
+        "shop.py",
+        """
+        import collections, dataclasses, enum, inspect, json, logging, pathlib, traceback, typing, warnings
+
+        Pair = collections.namedtuple("Pair", "a b")
+
+        @dataclasses.dataclass
+        class Price:
+            cents: "int" = 0
+
+        class Kind(enum.Enum):
+            ONE = 1
+
+        def work(path):
+            typing.get_type_hints(Price)
+            inspect.signature(work)
+            sorted(pathlib.Path("tests").iterdir())
+            path.write_text(json.dumps([1]))
+            assert json.loads(path.read_text()) == [1]
+            with warnings.catch_warnings(record=True):
+                warnings.warn("old")
+            try:
+                raise ValueError
+            except ValueError:
+                logging.exception("no")
+                return traceback.format_exc()
+        """,
+    )
+    test = """
+        from shop import work
+
+        def test_a(tmp_path, monkeypatch):
+            monkeypatch.setattr("builtins.input", lambda: "")
+            assert "ValueError" in work(tmp_path / "x.json")
+    """
+    write(worktree, "tests/test_a.py", test)
+    report = runner.run(["tests/test_a.py"], measure=["shop.py"])
+    assert report.is_success, report.output
+    assert report.reached == ()
+
+
+def test_a_file_with_brackets_in_its_name_is_run_and_no_other_one(worktree: Path, runner: Pytest) -> None:
+    write(worktree, "tests/test_[x].py", "def test_a():\n    assert True\n")
+    write(worktree, "tests/test_y.py", "def test_b():\n    assert False\n")
+    write(worktree, "more/test_z.py", "def test_c():\n    assert True\n")
+    report = runner.run(["tests/test_[x].py", "more/test_z.py"])
+    assert report.is_success, report.output
+    assert report.passed == {"tests/test_[x].py::test_a", "more/test_z.py::test_c"}

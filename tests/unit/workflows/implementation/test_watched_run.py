@@ -9,7 +9,7 @@ import pytest
 from agentos.sandbox.isolation import Isolation
 from agentos.sandbox.limits import EndedBy, Limits
 from agentos.sandbox.sandbox import SandboxResult
-from agentos.workflows.implementation.suite_report import SuiteReport
+from agentos.workflows.implementation.suite_report import Reached, SuiteReport
 from agentos.workflows.implementation.watched_run import watched_report
 
 PASSED = {"id": "t.py::test_a", "phase": "call", "outcome": "passed", "expected": False, "text": ""}
@@ -38,6 +38,7 @@ def test_a_whole_report_is_a_success() -> None:
         {**PASSED, "id": None},
         {**PASSED, "outcome": {}},
         {"running": 1},
+        {"reached": "gc.get_objects", "path": None, "line": 1},
         [1, 2],
         "text",
         None,
@@ -71,3 +72,10 @@ def test_a_limit_is_the_result_of_the_code_and_not_somebody_elses_kill() -> None
     report = report_of(exit_code=None, result=ended)
     assert report.problem == words
     assert not report.was_killed
+
+
+def test_what_code_reached_for_is_kept_on_one_line() -> None:
+    record = {"reached": "gc.get_objects\n# Reviewed", "path": "shop.py", "line": 3}
+    report = report_of({"collected": ["t.py::test_a"]}, record, PASSED)
+    assert report.is_success
+    assert report.kept().reached == (Reached("shop.py", 3, "gc.get_objects\\n# Reviewed"),)

@@ -122,6 +122,41 @@ def test_a_late_plain_release_does_not_shorten_a_reported_limit() -> None:
     assert coordinator.get_available_count() == 0
 
 
+def held_twice() -> tuple[CredentialCoordinator, str, str]:
+    """The only key, as its first holder got it, who reported it throttled, and as the second one did."""
+    coordinator, _ = coordinator_of("a")
+    first = coordinator.acquire()
+    assert first is not None
+    coordinator.report_rate_limit(first, 0.01)
+    second = coordinator.acquire(timeout=GENEROUS_SECONDS)
+    assert second == first == "a"
+    return coordinator, first, second
+
+
+@pytest.mark.parametrize("rate_limited", [False, True])
+def test_a_late_release_does_not_free_the_next_holders_key(rate_limited: bool) -> None:
+    coordinator, first, second = held_twice()
+    coordinator.release(first, rate_limited=rate_limited)
+    assert coordinator.is_pool_exhausted()
+    assert coordinator.acquire(timeout=0) is None
+    coordinator.release(second)
+    assert coordinator.get_available_count() == 1
+
+
+def test_a_late_report_limits_the_key_and_leaves_it_to_its_holder() -> None:
+    coordinator, first, second = held_twice()
+    coordinator.report_rate_limit(first, 120)
+    assert coordinator.is_pool_exhausted()
+    coordinator.release(second)
+    assert not coordinator.is_pool_exhausted()
+
+
+def test_a_key_written_out_means_whoever_holds_it() -> None:
+    coordinator, _, _ = held_twice()
+    coordinator.release("a")
+    assert coordinator.acquire(timeout=0) == "a"
+
+
 def test_unknown_keys_are_no_error() -> None:
     coordinator, events = coordinator_of("a")
     coordinator.release("never-seen")
@@ -337,3 +372,13 @@ def test_the_pool_does_not_poll_while_it_waits() -> None:
     before = reads
     assert coordinator.acquire(timeout=0.3) is None
     assert reads - before < 15
+
+
+def test_a_reported_key_is_no_longer_held_and_comes_back_by_itself() -> None:
+    coordinator, _ = coordinator_of("a", "b")
+    held, limited = coordinator.reserve("w1"), coordinator.reserve("w2")
+    assert limited is not None
+    coordinator.report_rate_limit(limited, 0.05)
+    assert not coordinator.is_pool_exhausted()
+    assert coordinator.wait_for_availability(GENEROUS_SECONDS)
+    assert coordinator.acquire(GENEROUS_SECONDS) == limited != held

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import replace
 
 import pytest
 
 from agentos.engine.backends.ray.environment_check import environment_facts
 from agentos.engine.backends.ray.findings import ClusterFacts, NodeFacts, as_document, findings
+from agentos.engine.backends.ray.token_check import Door, door_of
 
 OURS = {"python": "3.11.7", "agentos": "1", "langgraph": "1", "ray": "2.60", "packages": "ab", "time": "100.0"}
 NODE = NodeFacts(name="node-2", facts=OURS, asked=100.0, answered=100.2, is_here=False)
 GOOD = ClusterFacts(
     address="head:6379",
     is_reachable=True,
+    door=Door.GUARDED,
     has_token=True,
     is_encrypted=True,
     ours=OURS,
@@ -39,7 +43,8 @@ def node_with(**facts: str) -> ClusterFacts:
     ("facts", "words"),
     [
         (replace(GOOD, is_reachable=False), "error address: nothing answers at head:6379"),
-        (replace(GOOD, is_open=True), "error open port: the port head:6379 takes anybody"),
+        (replace(GOOD, door=Door.OPEN), "error open port: the port head:6379 lets anybody in"),
+        (replace(GOOD, door=Door.UNKNOWN), "error open port: head:6379 does not say whether it asks for a token"),
         (replace(GOOD, is_dashboard_open=True), "error open port: Ray's dashboard"),
         (replace(GOOD, has_token=False), "error token: there is none here"),
         (
@@ -71,3 +76,11 @@ def test_a_process_knows_its_own_environment() -> None:
     facts = environment_facts()
     assert {"python", "agentos", "langgraph", "packages", "time"} <= facts.keys()
     assert environment_facts() | {"time": ""} == facts | {"time": ""}
+
+
+@pytest.mark.needs_ray
+@pytest.mark.slow
+def test_no_answer_is_not_taken_for_a_refusal() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    assert door_of(address, os.environ) is Door.UNKNOWN

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentos.engine.backends.ray.chunks import PIECE_BYTES, Assembly, in_pieces
 from agentos.engine.backends.ray.messages import Frames, Said, Wrote, as_bytes, as_text, frame, from_node
 from agentos.engine.backends.ray.moved_paths import MovedPaths
-from agentos.engine.backends.ray.pieces import PIECE_BYTES, Assembly, in_pieces
 from agentos.engine.messages import NodeReady
 
 

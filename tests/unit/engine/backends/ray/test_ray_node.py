@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from agentos.engine.backends.ray.meeting import MeetingPlace, identity_of
 from agentos.engine.backends.ray.messages import (
     BEAT,
     Begin,
@@ -20,18 +19,19 @@ from agentos.engine.backends.ray.messages import (
     FromNode,
     Gone,
     Hello,
-    Kill,
+    KillWorker,
     Load,
     Loaded,
     NotLoaded,
     Said,
-    Start,
+    StartWorker,
     Tell,
     ToNode,
     Wrote,
     from_node,
     to_node,
 )
+from agentos.engine.backends.ray.same_machine import MeetingPlace, identity_of
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.checkpoints.sqlite import SqliteStore
 from agentos.engine.loop import Loop
@@ -88,6 +88,7 @@ class NodeBench:
                 extension_options={},
                 fork=True,
                 checkpoint_address="",
+                service_port=0,
                 meeting_path=self._path,
                 meeting_word=self._word,
             )
@@ -111,7 +112,7 @@ class NodeBench:
             stop_grace_seconds=2.0,
             environment={},
         )
-        self.say(Start(message=message))
+        self.say(StartWorker(message=message))
 
     def until(self, kind: type[FromNode], *, beats: bool = True) -> FromNode:
         """The next message of this kind. Signs of life go down meanwhile."""
@@ -182,7 +183,7 @@ def test_a_kill_is_heard_of(bench: NodeBench) -> None:
     bench.until(Loaded)
     bench.start("a", seconds=36_000.0)
     bench.until(Said)
-    bench.say(Kill(item_id="a"))
+    bench.say(KillWorker(item_id="a"))
     gone = bench.until(Gone)
     assert isinstance(gone, Gone)
     assert gone.code == -9

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos.engine.backends.ray.messages import TakeProject
 from agentos.engine.backends.ray.project import keep, pack, pack_branches, references, take_branches, unpack
 
 
@@ -35,7 +36,15 @@ def travel(project: Path, tmp_path: Path, name: str = "there") -> Path:
     for part in (packed.commits, packed.files):
         if part is not None:
             keep(cache, part.key, part.content)
-    unpack(cache, packed.commits.key if packed.commits else "", packed.files.key, packed.deleted, packed.head, target)
+    take = TakeProject(
+        commits=packed.commits.key if packed.commits else "",
+        files=packed.files.key,
+        deleted=packed.deleted,
+        head=packed.head,
+        shallow=packed.shallow,
+        home_dir="",
+    )
+    unpack(cache, take, target)
     return target
 
 
@@ -51,6 +60,46 @@ def test_commits_changes_and_deletions_arrive(project: Path, tmp_path: Path) -> 
     assert not (there / "noise.log").exists()
     assert git(there, "rev-parse", "HEAD") == git(project, "rev-parse", "HEAD")
     assert references(there) == references(project)
+
+
+def test_what_is_staged_arrives_and_what_is_staged_to_go_does_not(project: Path, tmp_path: Path) -> None:
+    (project / "src" / "a.py").write_text("staged")
+    (project / "new.txt").write_text("staged")
+    git(project, "add", ".")
+    git(project, "rm", "-q", "gone.txt")
+    there = travel(project, tmp_path)
+    assert (there / "src" / "a.py").read_text() == "staged"
+    assert (there / "new.txt").read_text() == "staged"
+    assert not (there / "gone.txt").exists()
+
+
+def test_links_arrive_as_links_wherever_they_lead(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("outside")
+    (project / "was-link").symlink_to(outside)
+    (project / "folder").mkdir()
+    (project / "folder" / "file").write_text("in a folder")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "links")
+    (project / "was-link").unlink()
+    (project / "was-link").write_text("a file by now")
+    (project / "folder" / "file").unlink()
+    (project / "folder").rmdir()
+    (project / "folder").symlink_to(outside)
+    (project / "nowhere").symlink_to("missing")
+    there = travel(project, tmp_path)
+    assert (there / "folder").readlink() == outside
+    assert (there / "nowhere").is_symlink()
+    assert (there / "was-link").read_text() == "a file by now"
+    assert outside.read_text() == "outside"
+
+
+def test_a_shallow_clone_travels(project: Path, tmp_path: Path) -> None:
+    git(project, "commit", "-qm", "second", "--allow-empty")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "1", project.as_uri(), str(clone))
+    there = travel(clone, tmp_path)
+    assert git(there, "log", "--format=%s") == "second"
 
 
 def test_the_same_commit_travels_once(project: Path) -> None:
