@@ -26,7 +26,7 @@ export function timeByKind(blocks, now) {
 }
 
 export function timelineView(store) {
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-describedby": "timeline-sums" });
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Timeline", "aria-describedby": "timeline-sums" });
   const tip = h("div", { class: "tip", hidden: true });
   const box = h("div", { class: "timeline-box" }, canvas, tip);
   const nodesLegend = h("div", { class: "swatches" });
