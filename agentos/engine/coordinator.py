@@ -22,7 +22,8 @@ from agentos.engine.item_end import surprise
 from agentos.engine.item_limit import ItemLimit
 from agentos.engine.item_run import HoldNode, ItemRun, hold_nothing
 from agentos.engine.item_store import ItemStore
-from agentos.engine.lease_server import LOADING, LeaseServer, RunControl
+from agentos.engine.lease_server import LeaseServer, RunControl
+from agentos.engine.loading import loading_on
 from agentos.engine.loop import Loop
 from agentos.engine.messages import CustomData, DocumentNamed, DocumentWriter, DownMessage, ItemOpened, UpMessage
 from agentos.engine.plan import Plan, unknown_input
@@ -353,12 +354,12 @@ class Coordinator:
         """Raises OSError when there is nothing to make it of: descriptors, memory."""
         self._backend.start(self._starts.message(item_id, attempt, self._keys.worker_environment(item_id)))
 
-    def loading(self, pid: int) -> None:
-        self._keys.worker_opened(LOADING, pid)
+    def loading(self, pid: int, node: str = "") -> None:
+        self._keys.worker_opened(loading_on(node), pid)
 
-    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
+    def loaded(self, input_keys: list[str] | None, notice: str = "", node: str = "") -> None:
         self._is_loaded = True
-        used = self._keys.worker_gone(LOADING)
+        used = self._keys.worker_gone(loading_on(node))
         if not self.has_begun:
             wrong = unknown_input(self._plan, input_keys)
             if wrong:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from agentos.engine.call_events import CallEvents
+from agentos.engine.loading import is_loading
 from agentos.engine.loop import READ, Loop, Timer
 from agentos.engine.messages import DownMessage
 from agentos.errors import ExitCode
@@ -35,10 +36,6 @@ _STOPS = {ExitCode.BUDGET_REACHED: "budget reached", ExitCode.QUOTA_GONE: "quota
 
 
 _MOST_TOKENS_OR_DOLLARS = 10**12
-
-
-LOADING: Final = "(loading the graph)"
-"""Whose calls are that a graph's module makes when it is imported. No item has such an id."""
 
 
 class RunControl(Protocol):
@@ -151,9 +148,9 @@ class LeaseServer:
         is_ours = not isinstance(message, LeaseReturn) or self._broker.holds(item_id, message.fence)
         self._broker.take(item_id, message)
         match message:
-            case LeaseReturn() if is_ours and item_id == LOADING:
+            case LeaseReturn() if is_ours and is_loading(item_id):
                 self._count_usage(item_id, message)
-            case _ if item_id == LOADING:
+            case _ if is_loading(item_id):
                 pass  # The run has not begun: what is told of calls belongs to an item.
             case LeaseAsk(ticket=ticket):
                 self._news.asked(item_id, ticket)
@@ -193,7 +190,7 @@ class LeaseServer:
     @property
     def waiting(self) -> set[str]:
         """Items that wait for a key."""
-        return self._broker.waiting_owners - {LOADING}
+        return {owner for owner in self._broker.waiting_owners if not is_loading(owner)}
 
     def change_budget(self, cap_usd: float) -> bool:
         """False when the run has none."""
@@ -245,7 +242,7 @@ class LeaseServer:
 
     def _tell_of_answer(self, owner: str, answer: LeaseAnswer) -> None:
         match answer:
-            case _ if owner == LOADING:
+            case _ if is_loading(owner):
                 pass
             case LeaseGranted(ticket=ticket, lease=lease):
                 self._news.granted(owner, ticket, lease)

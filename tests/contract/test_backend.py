@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from agentos.engine.backends.forkserver.backend import ForkServerBackend
-from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
+from agentos.engine.backends.forkserver.backend import RUN_ID_VARIABLE, ForkServerBackend
 from agentos.engine.backends.protocol import Backend, BackendEvents, LoadFailure, WorkerExit, WorkerSetup
 from agentos.engine.backends.ray.backend import ClusterPlan, RayBackend
 from agentos.engine.checkpoints.protocol import ItemRef
@@ -292,7 +291,7 @@ class Bench:
 
     # What the backend tells.
 
-    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
+    def loaded(self, input_keys: list[str] | None, notice: str = "", node: str = "") -> None:
         self.loads.append(input_keys)
 
     def load_failed(self, failure: LoadFailure) -> None:
@@ -313,7 +312,7 @@ class Bench:
     def failing(self, reason: str) -> None:
         self.notices.append(reason)
 
-    def loading(self, pid: int) -> None:
+    def loading(self, pid: int, node: str = "") -> None:
         pass
 
     def loading_wrote(self, block: bytes) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from gates import CALLER, Gate
 from harness import Sandbox, children_of, eventually, no_process_left, of_type, processes_with
+from providers import PoolKey, provider
 
 from agentos.engine.backends.ray.messages import BRIDGE_CHANNEL, Join, frame, to_bridge
+from agentos.processes import host
 from fakes.ray_cluster import RayCluster, certificates
 
 pytestmark = [pytest.mark.needs_ray, pytest.mark.timeout(600)]
@@ -130,6 +132,50 @@ def test_a_node_whose_process_is_killed_while_it_loads_the_graph_loads_it_again(
     assert finished.code == 0, finished.stdout
     assert "the process that loads the graph was killed; starting another" in finished.stdout
     assert {record["cluster_node"] for record in of_type(sandbox.records(), "item_started")} == {"node-1", "node-2"}
+
+
+def test_a_node_whose_fork_server_is_killed_leaves_the_other_node_of_the_machine_alone(
+    sandbox: Sandbox, gate: Gate
+) -> None:
+    two = RayCluster(cpus=1)
+    try:
+        two.join("node-2", cpus=1)
+        options = on(two, sandbox)
+        write_items(sandbox, 2, gate=gate.address)
+        started = sandbox.start("--parallel", "2", *options, graph="flow.py:graph")
+        eventually(lambda: len({line.split()[0] for line in gate.arrived}) == 2, "an item on each node")
+        victim, worker = gate.arrived[0].split()
+        os.kill(host.parent_of(int(worker)) or 0, signal.SIGKILL)
+        eventually(lambda: len(gate.arrived) > 2, "its item again")
+        gate.open()
+        finished = started.wait()
+    finally:
+        two.close()
+    assert finished.code == 0, finished.stdout
+    assert finished.stdout.count("the fork server was killed; starting another") == 1
+    assert {r["item"] for r in of_type(sandbox.records(), "item_started") if r["resumed_after"]} == {victim}
+
+
+ASKING_EARLY = """
+import json, os, urllib.request
+body = json.dumps({"model": "gpt-5-mini", "messages": [{"role": "user", "content": "before all items"}]}).encode()
+headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+asked = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
+with urllib.request.urlopen(asked):
+    pass
+"""
+
+
+def test_a_graph_may_call_models_while_it_is_loaded(cluster: RayCluster, sandbox: Sandbox) -> None:
+    options = on(cluster, sandbox)
+    (sandbox.project / "flow.py").write_text(ASKING_EARLY + FLOW)
+    write_items(sandbox, 2)
+    with provider(sandbox, PoolKey(name="o", provider="openai")) as server:
+        done = sandbox.run("--parallel", "2", *options, graph="flow.py:graph")
+        calls = server.stats()["total"]
+    assert done.code == 0, done.stderr
+    assert calls == 1
+    assert "loading the graph called models: " in done.stdout
 
 
 def test_what_is_full_is_waited_for_and_said(cluster: RayCluster, sandbox: Sandbox, gate: Gate) -> None:

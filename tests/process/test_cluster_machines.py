@@ -72,6 +72,11 @@ graph.add_edge("one", "two")
 graph.add_edge("two", END)
 """
 
+ASKING_EARLY = """
+EARLY = CLIENT.chat.completions.create(model="gpt-5-mini", messages=[{"role": "user", "content": "before all items"}])
+CLIENT.close()
+"""
+
 
 @dataclass
 class Town:
@@ -181,6 +186,24 @@ def test_workers_on_other_machines_call_models_without_getting_a_key(
     assert calls == 10
     assert finished.stdout.count("google said") == finished.stdout.count("openai said True") == 5
     assert not any(key.secret in finished.stdout for key in keys)
+
+
+def test_a_graph_may_call_models_while_it_is_loaded_on_other_machines(
+    town: Town, project: Sandbox, gate: Gate
+) -> None:
+    (project.project / "flow.py").write_text(f"{FLOW}\n{ASKING_EARLY}")
+    key = PoolKey(name="o", provider="openai", max_concurrent=5)
+    with provider(project, key) as server:
+        started = start(project, 5, gate=lambda _: gate.address)
+        at_the_gate(gate, 5)
+        gate.open()
+        finished = started.wait()
+        calls = server.stats()["total"]
+    assert finished.code == 0, finished.stdout
+    assert set(where(project).values()) == {"node-1", "node-2", "node-3"}
+    assert calls == 3
+    assert finished.stdout.count("loading the graph called models: ") == 3
+    assert key.secret not in finished.stdout
 
 
 def test_items_of_a_machine_that_dies_go_on_elsewhere_from_their_checkpoint(

@@ -87,13 +87,14 @@ class WorkerEvents(Protocol):
 class BackendEvents(WorkerEvents, Protocol):
     """What the coordinator hears."""
 
-    def loading(self, pid: int) -> None:
-        """A process of this machine has begun to load the graph."""
+    def loading(self, pid: int, node: str = "") -> None:
+        """A process of this machine has begun to load the graph, or is about to start what does."""
         ...
 
-    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
-        """Workers can start. The keys are those of the graph's input, if it has a fixed set.
+    def loaded(self, input_keys: list[str] | None, notice: str = "", node: str = "") -> None:
+        """Workers can start; said again by each node that comes later.
 
+        The keys are those of the graph's input, if it has a fixed set.
         The notice, if there is one, is what users should know of how workers are made.
         """
         ...
@@ -117,7 +118,10 @@ class BackendEvents(WorkerEvents, Protocol):
         ...
 
     def worker_reached(self, item_id: str, port: int) -> None:
-        """A worker elsewhere is about to connect to the service port; on this machine it comes from that port."""
+        """A worker elsewhere is about to connect to the service port; on this machine it comes from that port.
+
+        Instead of an item, what loads the graph there (`loading_on`).
+        """
         ...
 
     def failing(self, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentos.engine.backends.forkserver.loading_guard import RUN_ID_VARIABLE
+from agentos.engine.backends.forkserver.loading_guard import MARK_VARIABLE
 from agentos.engine.backends.forkserver.program import server_command
 from agentos.engine.backends.output_lines import OutputLines
 from agentos.engine.backends.protocol import BackendEvents, LoadFailure, WorkerExit, WorkerSetup
@@ -35,6 +36,8 @@ from agentos.keys.redaction import Redactor, redact_record
 from agentos.processes import host
 from agentos.wire import LineBuffer
 
+RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
+"""In the environment of every process of a run."""
 _servers: set[int] = set()
 """Fork servers of this program's runs: it may have several at once, each on a thread of its own."""
 _PROMPT_SECONDS = 0.2
@@ -88,9 +91,10 @@ class ForkServerBackend:
         self._setup = setup
         self._claims_fd = claims_fd
         self._redactor = redactor
-        self._environment = dict(setup.environment) | {RUN_ID_VARIABLE: setup.run_id}
+        self._mark = secrets.token_hex(8)
+        self._environment = {**setup.environment, RUN_ID_VARIABLE: setup.run_id, MARK_VARIABLE: self._mark}
         self._settings = {
-            "run_id": setup.run_id,
+            "mark": self._mark,
             "graph": setup.graph,
             "search_dir": str(setup.search_dir),
             "checkpoint_address": setup.checkpoint_address,
@@ -331,9 +335,9 @@ class ForkServerBackend:
             self._events.load_failed(LoadFailure(message=message, has_died=True))
 
     def _sweep(self, deadline: float) -> None:
-        """The last resort: every process that was started with this run's id, and those that came to us."""
+        """The last resort: every process that carries our mark, and those that came to us."""
         while time.monotonic() < deadline:
-            left = {*host.processes_with(RUN_ID_VARIABLE, self._setup.run_id), *self._orphans()}
+            left = {*host.processes_with(MARK_VARIABLE, self._mark), *self._orphans()}
             if not left:
                 return
             for pid in left:

@@ -15,15 +15,16 @@ from contextlib import suppress
 from agentos.processes import host
 from agentos.processes.children import kill_with_variable
 
-RUN_ID_VARIABLE = "AGENTOS_RUN_ID"
-"""In the environment of every process of a run."""
+MARK_VARIABLE = "AGENTOS_FORK_SERVER"
+"""In the environment of all that one backend's fork servers start, with a word of its own: a run may have several
+on a machine, one for each node of a cluster."""
 _DYING_SECONDS = 2.0
 
 
 class LoadingGuard:
     """Made before the graph is loaded, by a process that has no threads yet."""
 
-    def __init__(self, run_id: str, control: socket.socket) -> None:
+    def __init__(self, mark: str, control: socket.socket) -> None:
         """The guard must not keep `control` open: the coordinator waits for its end."""
         coordinator = os.getppid()
         born = host.start_time(coordinator)
@@ -32,7 +33,7 @@ class LoadingGuard:
         if self._pid == 0:
             os.close(self._held)
             control.close()
-            _watch(watched, lambda: host.start_time(coordinator) != born or host.has_ended(coordinator), run_id)
+            _watch(watched, lambda: host.start_time(coordinator) != born or host.has_ended(coordinator), mark)
         os.close(watched)
 
     def stand_down(self) -> None:
@@ -44,7 +45,7 @@ class LoadingGuard:
             os.waitpid(self._pid, 0)
 
 
-def _watch(watched: int, is_coordinator_gone: Callable[[], bool], run_id: str) -> None:
+def _watch(watched: int, is_coordinator_gone: Callable[[], bool], mark: str) -> None:
     """Ends the process that calls it. As long as the coordinator lives, such things are its own business."""
     try:
         null = os.open(os.devnull, os.O_RDWR)
@@ -58,6 +59,6 @@ def _watch(watched: int, is_coordinator_gone: Callable[[], bool], run_id: str) -
             if time.monotonic() > deadline:
                 return
             time.sleep(0.01)
-        kill_with_variable(RUN_ID_VARIABLE, run_id)
+        kill_with_variable(MARK_VARIABLE, mark)
     finally:
         os._exit(0)

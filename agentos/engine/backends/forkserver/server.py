@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != settings["coordinator_pid"]:
         return
     host.adopt_orphans()
-    ForkServer(control, settings, LoadingGuard(settings["run_id"], control)).run()
+    ForkServer(control, settings, LoadingGuard(settings["mark"], control)).run()
     _leave()
 
 

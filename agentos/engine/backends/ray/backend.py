@@ -67,6 +67,7 @@ from agentos.engine.backends.ray.same_machine import MeetingPlace, identity_of
 from agentos.engine.backends.ray.secrecy import is_encrypted, variables_for_others, without_secrets
 from agentos.engine.backends.ray.sent_project import Parcel, SentProject
 from agentos.engine.connection import Connection
+from agentos.engine.loading import LOADING, loading_on
 from agentos.engine.loop import Loop
 from agentos.engine.messages import ORDERED, DownMessage, StartItem
 from agentos.environment import environment
@@ -107,6 +108,8 @@ class _Node:
     is_retired: bool = False
     """It was used, and is used no more."""
     losses: int = 0
+    pid: int = 0
+    """Of its process, on this machine."""
     suspended: frozenset[str] = frozenset()
 
     @property
@@ -437,7 +440,8 @@ class RayBackend:
                 self._gone(node, message)
             case Alive(suspended=suspended):
                 node.suspended = frozenset(suspended)
-            case Hello(is_here=True):
+            case Hello(is_here=True, pid=pid):
+                node.pid = pid
                 self._let_load(channel)
             case Hello():
                 self._greet_stranger(channel, node)
@@ -467,7 +471,11 @@ class RayBackend:
 
     def _let_load(self, channel: int) -> None:
         variables = {name: value for name, value in self._setup.environment.items() if name not in _HIDDEN_VARIABLES}
-        if self._nodes[channel].parcel is not None:
+        node = self._nodes[channel]
+        if node.parcel is None:
+            # Its own process: what loads the graph is a child of it, and calls models at once.
+            self._events.loading(node.pid, node.name)
+        else:
             harmless = self._setup.service_variables
             variables = variables_for_others(variables, encrypted=self._is_encrypted, harmless=harmless)
         self._say(channel, Load(environment=variables))
@@ -488,9 +496,12 @@ class RayBackend:
             self._loop,
             self._setup.service_port,
             lambda message: self._say(channel, message),
-            self._events.worker_reached,
+            lambda owner, port: self._reached(node, owner, port),
         )
         self._project.when_packed(lambda: self._offer_project(channel))
+
+    def _reached(self, node: _Node, owner: str, port: int) -> None:
+        self._events.worker_reached(loading_on(node.name) if owner == LOADING else owner, port)
 
     def _offer_project(self, channel: int) -> None:
         if channel not in self._nodes:
@@ -535,9 +546,8 @@ class RayBackend:
         self._show_loading(node.loading_output.finish())
         node.is_ready = True
         self._count_places()
-        if not self._is_loaded:
-            self._is_loaded = self._has_ever_loaded = True
-            self._events.loaded(message.input_keys if message.has_input_keys else None, message.notice)
+        self._is_loaded = self._has_ever_loaded = True
+        self._events.loaded(message.input_keys if message.has_input_keys else None, message.notice, node.name)
         while self._waiting and any(each.free > 0 for each in self._nodes.values()):
             self.start(self._waiting.popleft())
 

@@ -247,13 +247,15 @@ class Bridge:
                 way.cancel()
 
     async def _carry_up(self, actor: Any, channel: int) -> None:
-        """One question after the other, and none before the coordinator has taken the last answer."""
+        """One question after the other, and no more than one before the coordinator has taken the last answer."""
         heard = time.monotonic()
+        answer = actor.up.remote()
         while True:
             left = LOST_AFTER_SECONDS - (time.monotonic() - heard)
-            data = await _within(left, actor.up.remote())
+            data = await _within(left, answer)
             if data is None:
                 raise NodeGone("its process died")
+            answer = actor.up.remote()
             if data:
                 self._writer.write(frame(channel, data))
                 await self._writer.drain()

@@ -157,7 +157,7 @@ class Reached:
 
     stream: int
     item_id: str
-    """Empty for what loads the graph, and for what nobody knows."""
+    """LOADING for what loads the graph; empty for what nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +188,8 @@ class Hello:
 
     is_here: bool
     """The node is this machine and sees its files."""
+    pid: int
+    """Of the node's process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

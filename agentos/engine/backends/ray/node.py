@@ -58,6 +58,7 @@ from agentos.engine.backends.ray.relay import Entrance
 from agentos.engine.backends.ray.same_machine import identity_of, meet
 from agentos.engine.backends.ray.visiting_project import VisitingProject
 from agentos.engine.connection import Connection
+from agentos.engine.loading import LOADING
 from agentos.engine.loop import Loop
 from agentos.engine.messages import DownMessage, ItemOpened, NodeReady, StartItem, UpMessage
 from agentos.engine.stopping import GRACE
@@ -97,7 +98,7 @@ class NodeProcess:
         self._branches: deque[Branches] = deque()
         self._items: set[str] = set()
         self._workers: dict[int, str] = {}
-        """Processes of workers, and their items."""
+        """Processes of workers, and their items; of what loads the graph as long as it does."""
         self._is_choked = False
         self._wants_pause = False
         self._is_over = False
@@ -164,7 +165,7 @@ class NodeProcess:
         is_here = claims_fd is not None and identity_of(begin.project_dir) == begin.project_identity
         # Elsewhere claims are rows of the database; workers want something to hold all the same.
         self._claims_fd = os.open(os.devnull, os.O_RDONLY) if claims_fd is None else claims_fd
-        self._say(Hello(is_here=is_here))
+        self._say(Hello(is_here=is_here, pid=os.getpid()))
 
     def _take_piece(self, visit: VisitingProject, piece: Piece) -> None:
         content = self._assembly.add(piece)
@@ -274,10 +275,12 @@ class NodeProcess:
 
     # What the backend tells.
 
-    def loaded(self, input_keys: list[str] | None, notice: str = "") -> None:
+    def loaded(self, input_keys: list[str] | None, notice: str = "", node: str = "") -> None:
+        self._forget(LOADING)
         self._say(Loaded(input_keys=input_keys or [], has_input_keys=input_keys is not None, notice=notice))
 
     def load_failed(self, failure: LoadFailure) -> None:
+        self._forget(LOADING)
         self._say(
             NotLoaded(
                 message=failure.message, place=failure.place, is_usage=failure.is_usage, has_died=failure.has_died
@@ -287,8 +290,8 @@ class NodeProcess:
     def lost(self, reason: str) -> None:
         self._say(AllLost(reason=reason))
 
-    def loading(self, pid: int) -> None:
-        """Here no gateway could tell whose its calls are."""
+    def loading(self, pid: int, node: str = "") -> None:
+        self._workers[pid] = LOADING
 
     def loading_wrote(self, block: bytes) -> None:
         self._say(LoadingWrote(block=as_text(block)))
@@ -320,6 +323,10 @@ class NodeProcess:
                 return
         self._say(Said(item_id=item_id, message=message))
 
+    def _forget(self, item_id: str) -> None:
+        for pid in [pid for pid, whose in self._workers.items() if whose == item_id]:
+            del self._workers[pid]
+
     def _kill_quietly(self, item_id: str) -> None:
         if self._backend is not None:
             self._backend.kill(item_id)
@@ -329,8 +336,7 @@ class NodeProcess:
 
     def worker_gone(self, item_id: str, end: WorkerExit) -> None:
         self._items.discard(item_id)
-        for pid in [pid for pid, whose in self._workers.items() if whose == item_id]:
-            del self._workers[pid]
+        self._forget(item_id)
         self._say(
             Gone(
                 item_id=item_id,

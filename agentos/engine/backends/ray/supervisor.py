@@ -33,8 +33,10 @@ class Supervisor:
             start_new_session=True,
         )
         theirs.close()
-        ours.setblocking(False)
         self._socket = ours
+        self._reader: asyncio.StreamReader | None = None
+        """Reads on while an answer is on its way, so that the next one carries more: calls cost more than bytes."""
+        self._writer: asyncio.StreamWriter | None = None
         self._heard = time.monotonic()
         self._reading: asyncio.Future[bytes] | None = None
         """Goes on from one `up` to the next: one that is given up could take with it what it had just read."""
@@ -44,20 +46,24 @@ class Supervisor:
         return environment_facts(among)
 
     async def speaks(self) -> bool:
-        """Once the node process has begun; before the first `up`. False if it never does."""
+        """Once the node process has begun; before `up` and `down`. False if it never does."""
+        self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_MOST_BYTES)
         await asyncio.wait([self._read()], timeout=START_SECONDS)
         self._heard = time.monotonic()
         return self._read().done()
 
     def _read(self) -> asyncio.Future[bytes]:
+        assert self._reader is not None
         if self._reading is None:
-            self._reading = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(self._socket, _MOST_BYTES))
+            self._reading = asyncio.ensure_future(self._reader.read(_MOST_BYTES))
         return self._reading
 
     async def down(self, data: bytes) -> None:
         """Whole lines for the node process, or nothing: a sign of life in any case."""
+        assert self._writer is not None
         with suppress(OSError):  # It is gone, which `up` tells.
-            await asyncio.get_running_loop().sock_sendall(self._socket, data or BEAT)
+            self._writer.write(data or BEAT)
+            await self._writer.drain()
 
     async def up(self) -> bytes | None:
         """What the node process has said by now, possibly nothing; None when it is gone."""

@@ -160,7 +160,7 @@ def bench(tmp_path: Path) -> Iterator[NodeBench]:
 
 def test_an_item_runs_as_on_one_machine(bench: NodeBench) -> None:
     bench.begin()
-    assert bench.until(Hello) == Hello(is_here=False)
+    assert bench.until(Hello) == Hello(is_here=False, pid=bench.process.pid)
     bench.load()
     loaded = bench.until(Loaded)
     assert isinstance(loaded, Loaded)
@@ -224,7 +224,7 @@ def test_who_finds_the_meeting_place_is_on_this_machine(tmp_path: Path) -> None:
         try:
             bench.begin()
             threading.Thread(target=loop.run).start()
-            assert bench.until(Hello) == Hello(is_here=True)
+            assert bench.until(Hello) == Hello(is_here=True, pid=bench.process.pid)
         finally:
             bench.close()
             loop.post(loop.stop)
