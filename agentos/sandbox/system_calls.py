@@ -31,7 +31,18 @@ _REFUSED: Final[Mapping[str, tuple[int | None, int | None]]] = {
 }
 # Objects of the whole machine that a namespace keeps apart and Landlock does not.
 _REFUSED_WITHOUT_NAMESPACES: Final[Mapping[str, tuple[int | None, int | None]]] = {
-    **{"shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)},
+    **{"shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191)},
+    **{"semop": (65, 193), "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189)},
+    **{"msgrcv": (70, 188), "mq_open": (240, 180), "mq_unlink": (241, 181)},
+}
+# Calls that name a process, of which any but one's own could be a stranger's: by argument, what each may be.
+_OF_ONES_OWN: Final[Mapping[tuple[int, int], Mapping[int, int]]] = {
+    (141, 140): {0: 0, 1: 0},  # setpriority: a process, and this one
+    (251, 30): {0: 1, 1: 0},  # ioprio_set: the same
+    (203, 122): {0: 0},  # sched_setaffinity
+    (144, 119): {0: 0},  # sched_setscheduler
+    (142, 118): {0: 0},  # sched_setparam
+    (314, 274): {0: 0},  # sched_setattr
 }
 _TRUNCATE: Final = (76, 45)
 _SHMGET: Final = (29, 194)
@@ -40,6 +51,9 @@ _MOST_SHARED_BYTES: Final = 1024 * 1024
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
 _SOCKET: Final = (41, 198)
+_SOCKETPAIR: Final = (53, 199)
+_DATAGRAMS: Final = 2
+"""A bit of the kinds of sockets that a pair of them can be turned away from each other with, to any other address."""
 _IOCTL: Final = (16, 29)
 _PRLIMIT: Final = (302, 261)
 _NAMESPACE_FLAGS: Final = 0x7E020000
@@ -106,6 +120,11 @@ def filter_program(
         body = _if_argument(1, _JUMP_IF_MORE, most, errno.ENOMEM, half)
         program += _on_call(_SHMGET[place], body)
     program += _on_call(_SOCKET[place], _unless_argument(0, families, errno.EACCES))
+    if _UNIX not in families:
+        program += _on_call(_SOCKETPAIR[place], _if_argument(1, _JUMP_IF_ANY_BIT, _DATAGRAMS, errno.EACCES))
+    for numbers, allowed in () if has_namespaces else _OF_ONES_OWN.items():
+        body = [each for at, value in allowed.items() for each in _unless_argument(at, (value,), errno.EPERM)]
+        program += _on_call(numbers[place], body)
     for number in refused:
         program += [(_JUMP_IF_EQUAL, 0, 1, number), _failing(errno.EPERM)]
     program.append((_RETURN, 0, 0, _ALLOW))
