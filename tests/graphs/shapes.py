@@ -19,8 +19,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
+from zoneinfo import ZoneInfo
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -652,6 +654,7 @@ class ExactPlace(Place):
 
 class Trip(BaseModel):
     to: Place
+    seats: int = 1
 
 
 T = TypeVar("T")
@@ -681,6 +684,31 @@ def unpack(state: Luggage) -> Luggage:
 
 
 odd_values = chain(Luggage, pack, unpack).compile()
+
+
+# Values that LangGraph's own format gives back equal, and yet not as they were.
+class Booking(TypedDict, total=False):
+    topic: str
+    leaves: datetime
+    trip: Trip
+    seen: list[str]
+
+
+def book(state: Booking) -> Booking:
+    step()
+    return {
+        "leaves": datetime(2026, 7, 1, tzinfo=ZoneInfo("Europe/Berlin")),
+        "trip": Trip(to=Place(city=state["topic"])),
+    }
+
+
+def rebook(state: Booking) -> Booking:
+    step()
+    in_winter = state["leaves"] + timedelta(days=180)
+    return {"seen": [in_winter.isoformat(), str(state["trip"].model_dump(exclude_unset=True))]}
+
+
+equal_values = chain(Booking, book, rebook).compile()
 
 
 class Asked(TypedDict):
@@ -865,7 +893,7 @@ SHAPES: dict[str, Callable[[int], Any]] = {
             "handoff", "subgraph", "nested_subgraphs", "subgraph_in_node", "own_histories", "parallel_interviews",
             "plan_and_execute", "tree_search", "own_store", "asks_for_store", "pydantic_state", "dataclass_state",
             "private_state", "context_defaults", "configured", "retrying", "cached", "async_nodes", "streaming",
-            "runnables", "streaming_threads", "odd_values",
+            "runnables", "streaming_threads", "odd_values", "equal_values",
             "make_graph", "make_configured", "make_async", "make_connected", "make_held", "asks_a_person",
         ],
         topics,

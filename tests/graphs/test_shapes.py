@@ -18,7 +18,7 @@ from harness import Sandbox, eventually
 
 HERE = Path(__file__).parent
 COUNT = 5
-QUICK = ["nested_subgraphs", "odd_values"]
+QUICK = ["nested_subgraphs", "odd_values", "equal_values"]
 """In every `make test`; all others with `-m slow`."""
 PLAIN = """
 import asyncio, json, sys

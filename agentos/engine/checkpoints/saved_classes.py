@@ -83,7 +83,8 @@ def _made_by_a_function(*_: Any) -> type:
 
 class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO, classes: SavedClasses) -> None:
-        super().__init__(file)
+        # Earlier protocols lose the byte order of numpy's arrays.
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self._classes = classes
 
     def reducer_override(self, obj: Any) -> Any:

@@ -1,8 +1,8 @@
 """What a state is saved as: in LangGraph's own format where that gives it back as it was, else pickled.
 
-LangGraph's format gives back tuples as lists, a `Counter` as a dict, what is no character of Unicode as `?`, and of
-models whose class is not at the top of a module, or that hold a subclass of what they declare, only their fields. An
-item that resumes must not notice; where that cannot be, it does not resume.
+LangGraph's format gives back tuples as lists, a `Counter` as a dict, a named time zone as an offset, what is no
+character of Unicode as `?`, and of models whose class is not at the top of a module, or that hold a subclass of what
+they declare, only their fields. An item that resumes must not notice; where that cannot be, it does not resume.
 """
 
 from __future__ import annotations
@@ -190,17 +190,32 @@ def _in_silence() -> Iterator[None]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Equal, and of the same types all the way down."""
+    """Equal, of the same types all the way down, and alike in what equality leaves out: the name of a time zone."""
     if type(one) is not type(other):
         return False
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(_is_same(value, other[key]) for key, value in one.items())
+    if type(one) in (*_SCALARS, str, int):
+        return bool(one == other)
     if hasattr(one, "__pydantic_private__"):
-        parts = ("__dict__", "__pydantic_private__", "__pydantic_extra__")
+        parts = ("__dict__", "__pydantic_fields_set__", "__pydantic_private__", "__pydantic_extra__")
         return all(_is_same(getattr(one, part), getattr(other, part)) for part in parts)
     if dataclasses.is_dataclass(one):
+        # What is no field, like that which `__post_init__` makes, LangGraph makes anew or not at all.
         names = [each.name for each in dataclasses.fields(one)]
-        return all(_is_same(getattr(one, name), getattr(other, name)) for name in names)
-    return bool(one == other)
+        return _is_same(_attributes(one), _attributes(other)) and all(
+            _is_same(getattr(one, name), getattr(other, name)) for name in names
+        )
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(map(_is_same, one.items(), other.items()))
+    if isinstance(one, set | frozenset):
+        return {(type(each), each) for each in one} == {(type(each), each) for each in other}
+    if isinstance(one, list | tuple | deque):
+        ends = getattr(one, "maxlen", None) == getattr(other, "maxlen", None)
+        return ends and len(one) == len(other) and all(map(_is_same, one, other))
+    if hasattr(one, "__len__") and not isinstance(one, str | bytes | bytearray):
+        # Arrays and the like: their parts cannot be compared here, nor whether they can be written to.
+        return False
+    return bool(one == other) and repr(one) == repr(other)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    return getattr(value, "__dict__", {})

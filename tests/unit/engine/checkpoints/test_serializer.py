@@ -6,8 +6,9 @@ import enum
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Generic, TypeVar
+from zoneinfo import ZoneInfo
 
 import pytest
 from langchain_core.documents import Document
@@ -21,6 +22,10 @@ from agentos.engine.checkpoints.serializer import ItemSerializer
 
 class Colour(enum.Enum):
     RED = "red"
+
+
+class Name(enum.StrEnum):
+    ANN = "ann"
 
 
 class Address(BaseModel):
@@ -82,6 +87,14 @@ class Held:
     more: list[Any] = field(default_factory=list)
 
 
+@dataclass
+class Counted:
+    number: int
+
+    def __post_init__(self) -> None:
+        self.seen = [0]
+
+
 class Plain:
     def __init__(self, number: int) -> None:
         self.number = number
@@ -125,6 +138,12 @@ PICKLED = [
     Item(value={}, key="k", namespace=("a",), created_at=datetime.now(UTC), updated_at=datetime.now(UTC)),
     {"name": b"caf\xe9.txt".decode(errors="surrogateescape")},
     {"\udce9": 1},
+    datetime(2026, 7, 1, tzinfo=ZoneInfo("Europe/Berlin")),
+    datetime(2026, 7, 1, tzinfo=timezone(timedelta(hours=2), "CEST")),
+    datetime(2026, 10, 25, 2, 30, fold=1),  # noqa: DTZ001  What is tested.
+    Held(1, [deque([1], maxlen=2)]),
+    Held(1, [{Name.ANN: 1}]),
+    Holder(address=Address(), anything={Name.ANN: 1}),
 ]
 
 
@@ -146,6 +165,18 @@ def test_what_langgraph_would_change_comes_back_as_it_was(value: Any) -> None:
     saved = serializer.dumps_typed({"channel_values": {"key": value}, "versions_seen": defaultdict(dict)})
     back = serializer.loads_typed(saved)["channel_values"]["key"]
     assert back.number == value.number if isinstance(value, Plain) else same(back, value)
+
+
+def test_which_fields_were_set_comes_back() -> None:
+    serializer = ItemSerializer(lambda data: data)
+    address = serializer.loads_typed(serializer.dumps_typed([Address()]))[0]
+    assert address.model_dump(exclude_unset=True) == {}
+
+
+def test_an_attribute_that_is_no_field_comes_back() -> None:
+    serializer, value = ItemSerializer(lambda data: data), Counted(1)
+    value.seen.append(2)
+    assert serializer.loads_typed(serializer.dumps_typed(value)).seen == [0, 2]
 
 
 def test_a_private_attribute_comes_back() -> None:
