@@ -302,6 +302,13 @@ class ControlTaken:
     """The item that was meant, if it was one."""
     value: float | None = None
     reason: str = ""
+    dependents: tuple[str, ...] = ()
+    """Items that had been skipped because of the target, and are queued again with it."""
+
+    @property
+    def reopened(self) -> tuple[str, ...]:
+        """Items that are to be done after all: how they ended counts no more."""
+        return (self.target, *self.dependents) if self.act == "retry" else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

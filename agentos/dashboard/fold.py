@@ -37,6 +37,7 @@ from agentos.events import (
 )
 from agentos.preflight import PreflightDone
 from agentos.reporters.summary import speed_up_of
+from agentos.text.words import listed
 
 
 def view_of(records: Iterable[Stamped], *, is_live: bool, now: datetime | None = None) -> RunView:
@@ -282,14 +283,18 @@ class RunFold:
                 view.budget_usd, view.needed_usd = event.value, None
             case "parallel" if event.value is not None:
                 view.wanted = int(event.value)
-            case "stop" | "retry" if event.target in view.items:
-                item = view.items[event.target]
-                item.is_withdrawn = event.act == "stop"
-                if event.act == "retry":
+            case "stop" if event.target in view.items:
+                view.items[event.target].is_withdrawn = True
+                self._changed(view.items[event.target])
+            case "retry":
+                for item in filter(None, map(view.items.get, event.reopened)):
+                    item.is_withdrawn = False
                     item.outcome = item.started = None
                     item.reason = item.error_type = item.traceback = ""
-                self._changed(item)
-        words = " ".join(filter(None, [event.act, event.target, "" if event.value is None else f"{event.value:g}"]))
+                    self._changed(item)
+        value = "" if event.value is None else f"{event.value:g}"
+        too = f"with {listed(event.dependents)}" if event.dependents else ""
+        words = " ".join(filter(None, [event.act, event.target, too, value]))
         self._note(at, f"{words}, by {event.by}{f': {event.reason}' if event.reason else ''}")
 
     def _note(self, at: float, text: str) -> None:

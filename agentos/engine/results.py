@@ -110,12 +110,18 @@ class Results:
         """How it ended; None as long as it has not."""
         return self._tally.outcome_of(item_id) if self._tally.has_ended(item_id) else None
 
-    def reopened(self, item_id: str) -> bool:
-        """A person wants another attempt. False: another run has the item by now."""
-        if not self._store.take_back(item_id):
-            return False
-        self._tally.reopened(item_id)
-        return True
+    def reopened(self, item_ids: Sequence[str]) -> str | None:
+        """A person wants another attempt of these. The one that another run has by now: then nothing has changed."""
+        taken: list[str] = []
+        for item_id in item_ids:
+            if not self._store.take_back(item_id):
+                for mine in taken:
+                    self._store.give_back(mine)
+                return item_id
+            taken.append(item_id)
+        for item_id in taken:
+            self._tally.reopened(item_id)
+        return None
 
     def worker_gone(self, run: ItemRun, exit_code: int | None, *, may_retry: bool = False) -> Ending:
         """Decide how the attempt ended, and carry it out."""

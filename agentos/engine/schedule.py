@@ -148,10 +148,16 @@ class Schedule:
         return tuple(sorted(self._waits_for[item_id], key=self._place.__getitem__))
 
     def skipped_for(self, item_id: str) -> list[str]:
-        """Items that were skipped because this one, or one that was skipped for it, did not end well."""
+        """Items that were skipped because this one, or one that was skipped for it, did not end well.
+
+        Without those that wait for another one which did not end well either.
+        """
         found = [item_id]
         for cause in found:
-            found += [each for each in self._dependents[cause] if each in self._skipped and each not in found]
+            for each in self._dependents[cause]:
+                may_start = all(other in self._open or other in found for other in self._waits_for[each])
+                if each in self._skipped and each not in found and may_start:
+                    found.append(each)
         return found[1:]
 
     def next_up(self, count: int) -> list[str]:

@@ -166,23 +166,23 @@ class Steering:
         if item_id in self._run.running:
             raise ActRefused(f"{item_id} has not ended yet")
         outcome = self._run.results.outcome_of(item_id)
-        if outcome is not None:
-            self._reopen(item_id, outcome)
-        elif item_id not in self._run.schedule.withdrawn:
+        if outcome is None and item_id not in self._run.schedule.withdrawn:
             raise ActRefused(f"{item_id} has not ended yet")
-        self._tell(act, item_id)
+        dependents = self._run.schedule.skipped_for(item_id)
+        if outcome is not None:
+            self._reopen(item_id, outcome, dependents)
+        self._tell(act, item_id, dependents)
         self._run.perform(self._run.schedule.reopen(item_id))
 
-    def _reopen(self, item_id: str, outcome: Outcome) -> None:
+    def _reopen(self, item_id: str, outcome: Outcome, dependents: Sequence[str]) -> None:
         """An item that ended is the run's again, and with it those that were skipped for it. Raises ActRefused."""
         if not outcome.is_unfinished or outcome.needs_person:
             raise ActRefused(f"{item_id} {outcome.as_clause()}: there is nothing to retry")
         waits = self._run.schedule.unmet(item_id)
         if waits:
             raise ActRefused(f"{item_id} depends on {waits[0]}, which is not done; retry that one")
-        for reopened in [item_id, *self._run.schedule.skipped_for(item_id)]:
-            if not self._run.results.reopened(reopened):
-                raise ActRefused(f"another run now has {reopened}")
+        if elsewhere := self._run.results.reopened([item_id, *dependents]):
+            raise ActRefused(f"another run now has {elsewhere}")
 
     def _open_item(self, act: Act) -> str:
         item_id = self._known_item(act)
@@ -198,5 +198,14 @@ class Steering:
                 return item_id
         raise ActRefused(f"the run has no item {act.item_id!r}")
 
-    def _tell(self, act: Act, item_id: str = "") -> None:
-        self._emit(ControlTaken(act=act.name, by=act.by, target=item_id, value=act.value, reason=act.reason))
+    def _tell(self, act: Act, item_id: str = "", dependents: Sequence[str] = ()) -> None:
+        self._emit(
+            ControlTaken(
+                act=act.name,
+                by=act.by,
+                target=item_id,
+                value=act.value,
+                reason=act.reason,
+                dependents=tuple(dependents),
+            )
+        )

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from agentos.clock import stamp
 from agentos.errors import ExitCode, UsageError
-from agentos.events import ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped, type_name
+from agentos.events import ControlTaken, ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped, type_name
 from agentos.files import open_record, read_regular
 from agentos.hints import Hint
 from agentos.outcomes import Outcome, counts_by_name, outcome_named
@@ -45,6 +45,7 @@ POLL_SECONDS = 0.1
 _RUN_ID_FORMAT = "%Y%m%d-%H%M%S-%f"
 _ITEM_ENDED = b'"type":"item_ended"'
 _ITEM_AND_OUTCOME = re.compile(rb'"item":("(?:[^"\\]|\\.)*"),"outcome":"([^"\\]+)"')
+_RETRIED = b'"act":"retry"'
 _DOOMED = ".pruned-"
 _BEING_MADE = timedelta(minutes=1)
 """A run this young may not hold its lock yet."""
@@ -158,10 +159,12 @@ def holders_of(project_dir: str, workflow: str, *, besides: str) -> dict[str, st
 
 
 def _ended_items(run_dir: Path) -> set[str]:
-    """Those that are not under way again, because somebody wanted another attempt."""
+    """Those that nobody wants another attempt of."""
     ended: set[str] = set()
-    for stamped in read_audit(run_dir, ("item_started", "item_ended")):
+    for stamped in read_audit(run_dir, ("control_taken", "item_started", "item_ended")):
         match stamped.event:
+            case ControlTaken(reopened=reopened):
+                ended -= {*reopened}
             case ItemStarted(item_id=item_id):
                 ended.discard(item_id)
             case ItemEnded(item_id=item_id):
@@ -221,6 +224,9 @@ def _counts_in_audit(run_dir: Path) -> dict[Outcome, int]:
         for line in lines:
             if _ITEM_ENDED in line and line.endswith(b"}\n") and (found := _ITEM_AND_OUTCOME.search(line)):
                 ends[found[1]] = found[2]
+            elif _RETRIED in line and (retried := parse_record(line)) and isinstance(retried.event, ControlTaken):
+                for item_id in retried.event.reopened:
+                    ends.pop(json.dumps(item_id).encode(), None)
     counted = Counter(ends.values())
     outcomes = {outcome_named(name.decode("ascii", "replace")): number for name, number in counted.items()}
     return {outcome: number for outcome, number in outcomes.items() if not outcome.is_left}

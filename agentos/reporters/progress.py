@@ -120,7 +120,6 @@ class Progress:
                 self._place = {item_id: place for place, item_id in enumerate(items)}
             case ItemStarted(item_id=item_id):
                 self._running[item_id] = now
-                self._ends.pop(item_id, None)  # Somebody wanted another attempt.
             case ItemRetried(item_id=item_id):
                 self._running.pop(item_id, None)
             case ItemEnded():
@@ -133,6 +132,9 @@ class Progress:
                 self._has_keys = True
             case ControlTaken(act="pause" | "resume" as act):
                 self._is_paused = act == "pause"
+            case ControlTaken(reopened=(_, *_) as reopened):
+                for item_id in reopened:
+                    self._ends.pop(item_id, None)
             case StopRequested():
                 self._is_stopping = True
             case _:

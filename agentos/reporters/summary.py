@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agentos.errors import ExitCode
-from agentos.events import BudgetNoticed, ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped
+from agentos.events import BudgetNoticed, ControlTaken, ItemEnded, ItemStarted, RunEnded, RunStarted, Stamped
 from agentos.files import write_whole
 from agentos.hints import Hint, from_here
 from agentos.outcomes import AS_ASKED, AWAITING_REVIEW, FAILED, PAUSED, Cause, Outcome
@@ -59,6 +59,9 @@ class Summary:
             case ItemEnded(item_id=item_id, cause=cause):
                 self._has_timed_out |= cause is Cause.TIMED_OUT
                 self._items[item_id] = _item_summary(stamped.event, self._nodes.pop(item_id, ""))
+            case ControlTaken(reopened=reopened):
+                for item_id in reopened:
+                    self._items.pop(item_id, None)
             case RunEnded():
                 self._end = stamped.event
 

@@ -70,6 +70,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(KeyCoolingDown, key_number=st.just(1), key_name=keys, seconds=seconds),
     st.builds(ControlTaken, act=st.sampled_from(["pause", "resume", "budget"]), by=st.just("ada"), value=seconds),
     st.builds(ControlTaken, act=st.sampled_from(["stop", "retry"]), by=st.just("ada"), target=item_ids),
+    st.builds(ControlTaken, act=st.just("retry"), by=st.just("ada"), target=item_ids, dependents=st.tuples(item_ids)),
     st.builds(ParallelismChanged, now=st.integers(0, 3), before=st.just(1), reason=st.just("keys")),
     st.builds(PreflightDone, keys=st.just(("K1", "K2"))),
     st.builds(PoolExhausted, kind=st.sampled_from(["in_use", "limited"])),

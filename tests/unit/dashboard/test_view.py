@@ -27,7 +27,7 @@ from agentos.events import (
     Stamped,
     StopRequested,
 )
-from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED
+from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, SKIPPED
 from agentos.preflight import PreflightDone
 
 START = RunStarted(
@@ -171,6 +171,17 @@ def test_a_retried_item_counts_by_its_last_end() -> None:
     assert view.counts == {}
     assert view.items["1"].notices == ["attempt 1: crashed"]
     assert view.notes[-1].text == "retry 1, by ada (ctl)"
+
+
+def test_what_was_skipped_for_an_item_waits_for_its_turn_as_soon_as_that_one_is_retried() -> None:
+    view = seen(
+        ItemEnded(item_id="1", outcome=FAILED, seconds=1.0),
+        ItemEnded(item_id="2", outcome=SKIPPED, seconds=0.0, attempts=0, reason="dependency 1 failed"),
+        ControlTaken(act="retry", by="ada (ctl)", target="1", dependents=("2",)),
+    )
+    assert view.counts == {}
+    assert view.items["2"].reason == ""
+    assert view.notes[-1].text == "retry 1 with 2, by ada (ctl)"
 
 
 def test_what_changes_the_run_is_kept() -> None:

@@ -45,7 +45,8 @@ class Bench:
         self.faults: list[str] = []
         self.seen: list[tuple[bool, bool]] = []
         self.loop = Loop(lambda: 100.0)
-        self.claims = FileClaims(root / "claims.lock")
+        self.claims_path = root / "claims.lock"
+        self.claims = FileClaims(self.claims_path)
         self.notes = FileNotes(self.project, "flow")
         self.settings = RunSettings(run_id="run-2", workflow="flow", project_dir=self.project, time_limits=LIMITS)
         store = ItemStore(self.project, "flow", self.claims)
@@ -217,6 +218,18 @@ def test_what_others_hold_and_what_is_done_is_told_at_the_beginning(bench: Bench
     assert (held.item_id, held.outcome, held.cause, held.reason) == ("b", SKIPPED, Cause.HELD, "held by run run-0")
     assert isinstance(done, ItemEnded)
     assert (done.item_id, done.cause, done.reason) == ("a", Cause.EARLIER_RUN, "in run run-1 already")
+
+
+def test_items_are_wanted_again_together_or_not_at_all(bench: Bench) -> None:
+    for item_id in ("a", "b"):
+        bench.results.skipped_by(item_id, "not needed")
+    with closing(FileClaims(bench.claims_path)) as another_run:
+        assert another_run.take(claim_name("flow", "b"))
+        assert bench.results.reopened(["a", "b"]) == "b"
+        assert bench.results.outcome_of("a") == SKIPPED
+        assert another_run.take(claim_name("flow", "a"))
+    assert bench.results.reopened(["a", "b"]) is None
+    assert bench.results.outcome_of("a") is bench.results.outcome_of("b") is None
 
 
 def test_an_item_that_was_too_slow_to_end_is_left(bench: Bench) -> None:

@@ -249,6 +249,17 @@ def test_a_reopened_item_starts_again_in_its_place_and_so_does_what_was_skipped_
     assert started(schedule.ended("a", Ending.DONE)) == ["c"]
 
 
+def test_what_waits_for_another_item_that_failed_too_stays_skipped_until_that_one_is_reopened() -> None:
+    schedule = Schedule(["a", "b", "c", "d"], {"c": ["a", "b"], "d": ["c"]}, limit=2)
+    schedule.begin()
+    schedule.ended("a", Ending.NOT_DONE)
+    assert schedule.ended("b", Ending.NOT_DONE) == [Finish()]
+    assert schedule.skipped_for("a") == []
+    schedule.reopen("a")
+    assert schedule.left == ("a",)
+    assert schedule.skipped_for("b") == ["c", "d"]
+
+
 def test_a_reopened_item_has_all_its_attempts_again_and_counts_on() -> None:
     schedule = Schedule(["a", "b"], limit=1, retries=1)
     schedule.begin()

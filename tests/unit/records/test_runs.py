@@ -22,8 +22,18 @@ import pytest
 
 from agentos.cli import runs as runs_command
 from agentos.errors import ExitCode, UsageError
-from agentos.events import Event, ItemEnded, ItemStarted, NodeStarted, RunEnded, RunStarted, Stamped, Warned
-from agentos.outcomes import APPROVED, FAILED, INTERRUPTED, Cause, Outcome, outcome_named
+from agentos.events import (
+    ControlTaken,
+    Event,
+    ItemEnded,
+    ItemStarted,
+    NodeStarted,
+    RunEnded,
+    RunStarted,
+    Stamped,
+    Warned,
+)
+from agentos.outcomes import APPROVED, FAILED, INTERRUPTED, SKIPPED, Cause, Outcome, outcome_named
 from agentos.preflight import PreflightDone
 from agentos.records import past
 from agentos.records import runs as run_records
@@ -31,10 +41,12 @@ from agentos.records.folders import read_summary, run_dirs
 from agentos.records.format import parse_record
 from agentos.records.past import past_durations
 from agentos.records.runs import (
+    Taken,
     create_run_dir,
     find_run,
     follow_audit,
     hold_run_lock,
+    holders_of,
     is_live,
     list_runs,
     load_run,
@@ -183,6 +195,18 @@ def test_a_run_is_live_only_while_its_process_lives(tmp_path: Path) -> None:
 def test_an_interrupted_item_of_a_dying_run_is_not_counted() -> None:
     run_dir = Writer().emit(start(), ended("1"), ended("2", INTERRUPTED)).close()
     assert load_run(run_dir).counts == {APPROVED: 1}
+
+
+def test_an_item_that_somebody_retries_has_not_ended_nor_has_what_was_skipped_for_it() -> None:
+    writer = Writer()
+    again = ControlTaken(act="retry", by="ada (ctl)", target="1", dependents=("2",))
+    writer.emit(start(), ended("1", FAILED), ended("2", SKIPPED), again)
+    assert load_run(writer.run_dir).counts == {}
+    taken = Taken(project_dir="/home/user/shop", workflow="lld", items=("1", "2"))
+    descriptor = hold_run_lock(writer.run_dir, taken)
+    assert holders_of(taken.project_dir, taken.workflow, besides="") == dict.fromkeys(("1", "2"), writer.run_dir.name)
+    os.close(descriptor)
+    writer.close()
 
 
 def test_without_a_runs_folder_there_are_no_runs_and_none_is_made(tmp_path: Path) -> None:

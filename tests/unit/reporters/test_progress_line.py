@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.events import (
+    ControlTaken,
     ItemEnded,
     ItemRetried,
     ItemStarted,
@@ -123,6 +124,15 @@ def test_a_retried_item_is_no_longer_running() -> None:
     start(progress, "a1")
     progress.note(ItemRetried(item_id="a1", attempt=1, reason="killed"), 0.0)
     assert "running" not in progress.status_line(0.0, 200, str)
+
+
+def test_an_item_that_somebody_retries_has_not_ended_and_neither_has_what_was_skipped_for_it() -> None:
+    progress = started()
+    end(progress, "a1", outcome=FAILED)
+    end(progress, "a2", outcome=SKIPPED)
+    end(progress, "a3")
+    assert progress.note(ControlTaken(act="retry", by="ada", target="a1", dependents=("a2",)), 0.0)
+    assert progress.line() == "[=>        ] 1/10 workflows complete"
 
 
 def test_events_that_do_not_show_change_nothing() -> None:

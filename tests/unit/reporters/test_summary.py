@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.events import BudgetNoticed, Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
+from agentos.events import BudgetNoticed, ControlTaken, Event, ItemEnded, NodeStarted, RunEnded, RunStarted, Stamped
 from agentos.outcomes import APPROVED, AWAITING_REVIEW, FAILED, INTERRUPTED, SKIPPED, Cause
 from agentos.records.summary import RunSummary, parse_summary
 from agentos.reporters.summary import Summary, SummaryReporter, summary_lines
@@ -202,6 +202,14 @@ def test_a_run_under_way_has_a_sum_so_far() -> None:
     assert summary.left == ("43", "44")
     assert summary.item_seconds == 100.0
     assert summary.wall_seconds == 4.0
+
+
+def test_an_item_that_somebody_retries_is_left_until_it_ends_again() -> None:
+    again = ControlTaken(act="retry", by="ada (ctl)", target="42")
+    summary = summary_of(START, *ENDINGS, again)
+    assert [item.id for item in summary.items] == ["41", "43"]
+    assert summary.left == ("42", "43", "44")
+    assert summary.counts == {APPROVED: 1}
 
 
 def test_without_any_event_the_sum_is_empty() -> None:
