@@ -124,7 +124,7 @@ async def _pass_back(reply: httpx.Response, lease: Lease, answer: ClientReply) -
 
 
 def _length(reply: httpx.Response) -> Headers:
-    """As the provider told it: masking keeps it, unpacking does not. Without it the body's end is a piece of its own."""
+    """As the provider told it: masking keeps it, unpacking does not. Without it the end is a piece of its own."""
     length = reply.headers.get("content-length")
     is_changed = "content-encoding" in reply.headers or "transfer-encoding" in reply.headers
     return [] if length is None or is_changed else [("content-length", length)]
