@@ -50,14 +50,16 @@ class ClientReply:
         self._http = http
         self._writer = writer
         self._is_head = method == "HEAD"
+        self._unsent = b""
         peer = writer.get_extra_info("peername")
         self.peer_port = peer[1] if isinstance(peer, tuple) else 0
         self.has_begun = False
 
     async def start(self, status: int, headers: Headers) -> None:
+        """Its head leaves with what follows it: of two small pieces, each would wake the client."""
         self.has_begun = True
         raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
-        await self._send(h11.Response(status_code=status, headers=raw, reason=_reason(status)))
+        self._unsent += self._http.send(h11.Response(status_code=status, headers=raw, reason=_reason(status))) or b""
 
     async def write(self, data: bytes) -> None:
         await self._send(h11.Data(data=data))
@@ -67,18 +69,14 @@ class ClientReply:
 
     def cut_off(self) -> None:
         """End the connection after what was written: the client sees that the answer has not come to its end."""
+        self._writer.write(self._unsent)
         self._writer.close()
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
-        """In one piece: two small ones would wait for each other."""
-        self.has_begun = True
-        raw = [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
-        raw.append((b"content-length", str(len(body)).encode()))
-        sent = b"" if self._is_head else body
-        response = h11.Response(status_code=status, headers=raw, reason=_reason(status))
-        events = (response, h11.Data(data=sent), h11.EndOfMessage())
-        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
-        await self._writer.drain()
+        """In one piece."""
+        await self.start(status, [*headers, ("content-length", str(len(body)))])
+        self._unsent += self._http.send(h11.Data(data=b"" if self._is_head else body)) or b""
+        await self.finish()
 
     async def error(self, dialect: Dialect, status: int, message: str) -> None:
         """In the words of the client's protocol."""
@@ -86,7 +84,7 @@ class ClientReply:
         await self.whole(status, headers, encoded(dialect.error(status, message)))
 
     async def _send(self, event: h11.Event) -> None:
-        data = self._http.send(event)
+        data, self._unsent = self._unsent + (self._http.send(event) or b""), b""
         if data:
             self._writer.write(data)
             await self._writer.drain()

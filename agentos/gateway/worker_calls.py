@@ -113,7 +113,7 @@ def _with_key(received: Received, lease: Lease) -> Headers:
 async def _pass_back(reply: httpx.Response, lease: Lease, answer: ClientReply) -> None:
     redactor = redactor_of(lease.secret)
     headers = without(passed_on(lowered(reply.headers)), *OWN_HEADERS, "content-encoding")
-    await answer.start(reply.status_code, masked_headers(headers, redactor))
+    await answer.start(reply.status_code, [*masked_headers(headers, redactor), *_length(reply)])
     masked = StreamRedactor(redactor)
     async for piece in plain_pieces(reply):
         if shown := masked.feed(piece):
@@ -121,3 +121,10 @@ async def _pass_back(reply: httpx.Response, lease: Lease, answer: ClientReply) -
     if rest := masked.flush():
         await answer.write(rest)
     await answer.finish()
+
+
+def _length(reply: httpx.Response) -> Headers:
+    """As the provider told it: masking keeps it, unpacking does not. Without it the end is a piece of its own."""
+    length = reply.headers.get("content-length")
+    is_changed = "content-encoding" in reply.headers or "transfer-encoding" in reply.headers
+    return [] if length is None or is_changed else [("content-length", length)]

@@ -33,7 +33,7 @@ from agentos.keys.leases import (
     LeaseReturn,
 )
 from agentos.keys.memory import LimitMemory
-from agentos.keys.pool import AllInUse, AllLimited, Grant, KeyView, NoneValid
+from agentos.keys.pool import LONGEST_SLEEP_SECONDS, AllInUse, AllLimited, Grant, KeyView, NoneValid
 from agentos.keys.refusals import Patience, no_key, no_money, no_other_key, no_patience, no_price
 from agentos.keys.remembering_pool import RememberingPool
 from agentos.keys.send_log import SendLog
@@ -251,7 +251,7 @@ class KeyBroker:
         if self._key_file is not None and self._is_waited_for:
             due.append(self._file_checked_at + CHECK_SECONDS)
         moments = [moment for moment in due if moment is not None]
-        return max(0.0, min(moments) - now) if moments else None
+        return min(max(0.0, min(moments) - now), LONGEST_SLEEP_SECONDS) if moments else None
 
     # Without taking a key.
 

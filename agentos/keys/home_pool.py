@@ -25,7 +25,15 @@ from agentos.keys.home_messages import (
 )
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.memory import LimitMemory
-from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, NoneValid
+from agentos.keys.pool import (
+    CLOCK_JUMP_SECONDS,
+    LONGEST_SLEEP_SECONDS,
+    AllInUse,
+    AllLimited,
+    Exhaustion,
+    Grant,
+    NoneValid,
+)
 from agentos.keys.remembering_pool import RememberingPool
 from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Abandoned, ClosesKey
@@ -106,7 +114,8 @@ class HomePool:
 
     @property
     def is_settling(self) -> bool:
-        return bool(self._awaited) and self._clock() < self._settled_at
+        # Much more is left only if the clock has been set back since.
+        return bool(self._awaited) and 0.0 < self._settled_at - self._clock() < SETTLE_SECONDS + CLOCK_JUMP_SECONDS
 
     def turn(self) -> list[Delivery]:
         """Who is told what now. Each answer is given once."""
@@ -124,7 +133,7 @@ class HomePool:
         if self.is_settling:
             return max(0.0, self._settled_at - now)
         due = self._pool.next_wake(now)
-        return None if due is None else max(0.0, due - now)
+        return None if due is None else min(max(0.0, due - now), LONGEST_SLEEP_SECONDS)
 
     def save(self) -> None:
         """Remember limits for the next owner."""

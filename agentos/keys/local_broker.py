@@ -22,11 +22,8 @@ from agentos.keys.leases import (
     LeaseRefused,
     LeaseReturn,
 )
-from agentos.keys.pool import KeyView
+from agentos.keys.pool import LONGEST_SLEEP_SECONDS, KeyView
 from agentos.providers.evidence import Abandoned, Evidence
-
-LONGEST_SLEEP_SECONDS = 60.0
-"""A clock that is set forward is noticed after this at the latest."""
 
 _OWNER = "local"
 _log = logging.getLogger(__name__)

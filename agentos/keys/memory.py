@@ -9,7 +9,7 @@ from typing import Any
 
 from agentos.files import lock_of, locked, write_private
 from agentos.keys.pace import DAY_SECONDS
-from agentos.keys.quota import LimitKind
+from agentos.keys.quota import LimitKind, by_this_clock
 from agentos.paths import key_limits_path
 
 MEMORY_VERSION = 1
@@ -44,7 +44,7 @@ class LimitMemory:
     def save(self, limits: Mapping[str, Any], fingerprints: Mapping[str, str], *, now: float) -> None:
         """Merge into the file what this run knows; what has ended is dropped."""
         with locked(lock_of(self._path)):
-            known = self._read()
+            known = {mark: _by_this_clock(record, now) for mark, record in self._read().items()}
             for name, record in limits.items():
                 mark = fingerprints.get(name)
                 if mark is not None:
@@ -167,6 +167,11 @@ def _merged_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
     return merged
 
 
+def _by_this_clock(record: Mapping[str, Any], now: float) -> dict[str, Any]:
+    models = {name: by_this_clock(model, now) for name, model in record.get("models", {}).items()}
+    return {**record, "models": models}
+
+
 def _has_ended(model: Mapping[str, Any], now: float) -> bool:
     if model["kind"] == LimitKind.NOT_SERVED.value:
         # Models and permissions come without a word: what was not there yesterday is asked for again.
@@ -183,6 +188,6 @@ def _still_true(record: Mapping[str, Any], now: float) -> dict[str, Any]:
             for gone in ("kind", "until", "reason", "words", "never_resets", "daily_probes_left", "next_daily_probe"):
                 kept.pop(gone, None)
         if "day" in kept:
-            kept["day"] = [entry for entry in kept["day"] if entry[3] > now]
+            kept["day"] = [entry for entry in kept["day"] if now < entry[3] < now + 2 * DAY_SECONDS]
         models[name] = {field: value for field, value in kept.items() if value not in ([], None)}
     return {**record, "models": {name: model for name, model in models.items() if model}}

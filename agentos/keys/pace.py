@@ -283,7 +283,8 @@ class Pace:
         for what, seconds, total, ends in record.get("day", ()):
             window = self._window((what, float(seconds)), day_ends)
             window.forget(now)
-            if total > window.total and ends + skew > now:
+            # What ends later is of another day: the clock has been set back.
+            if total > window.total and now < ends + skew < now + 2 * DAY_SECONDS:
                 window.charge(min(ends + skew, day_ends), total - window.total)
 
     def _window(self, key: WindowKey, day_ends: float) -> _Window:

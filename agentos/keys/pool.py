@@ -35,6 +35,8 @@ DOUBT_SECONDS = 600.0
 """How long a group that refused a model is not asked again by a call that another group has refused."""
 CLOCK_JUMP_SECONDS = 1.0
 """A clock that is further back than this was set back; less is threads reading it out of order."""
+LONGEST_SLEEP_SECONDS = 60.0
+"""Whoever waits looks at the clock so often: timers stand still while a machine is suspended, limits do not."""
 PAUSE_WORTH_TELLING_SECONDS = 5.0
 """A shorter pause, made by pacing or an overloaded provider, is the normal flow and no exhaustion."""
 REMEMBERED_LEASES = 10_000
@@ -248,6 +250,8 @@ class KeyPool:
         key = self._keys.get(key_name)
         if key is None or fence in self._leases:
             return
+        # The clock may have been set back since: what is given from now on must not be taken for older.
+        self._newest_fence = max(self._newest_fence, fence)
         group = self._group_of(key)
         self._quota(group, model).begin_call()
         key.in_use += 1

@@ -58,6 +58,17 @@ def next_day_reset(provider: str, wall_now: float) -> float:
     return datetime.combine(tomorrow, time.min, zone).timestamp()
 
 
+def by_this_clock(record: Mapping[str, Any], wall_now: float) -> Mapping[str, Any]:
+    """What was exported when the clock was further on than it is now: as if it had been found out just now."""
+    lead = float(record.get("changed", wall_now)) - wall_now
+    if lead <= 0:
+        return record
+    return {**record, **{name: record[name] - lead for name in _MOMENTS if name in record}}
+
+
+_MOMENTS = ("changed", "until", "next_daily_probe")
+
+
 def clean_delay(seconds: float | None) -> float | None:
     """A provider's delay as a number that can be waited; None if it is not one."""
     if seconds is None or not seconds <= LONGEST_WAIT_SECONDS:
@@ -256,6 +267,7 @@ class Quota:
 
     def restore(self, now: float, skew: float, record: Mapping[str, Any], day_ends: float) -> None:
         """Take what an earlier run knew: only ever closes longer. A limit that has ended is not restored."""
+        record = by_this_clock(record, now - skew)
         self.pace.restore(now, skew, record, day_ends)
         proven_at = float(record.get("proven", -math.inf)) + skew
         if self.proven_at is None and now - PROOF_SECONDS < proven_at:

@@ -7,6 +7,7 @@ for what is waited for. Nothing here blocks: what has come is there to be fetche
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import socket
 import threading
@@ -32,7 +33,7 @@ from agentos.keys.home_messages import (
 )
 from agentos.keys.home_socket import HomeSocket, is_possible
 from agentos.keys.key_spec import KeySpec
-from agentos.keys.pool import AllInUse, AllLimited, Exhaustion, Grant, KeyView, NoneValid
+from agentos.keys.pool import CLOCK_JUMP_SECONDS, AllInUse, AllLimited, Exhaustion, Grant, KeyView, NoneValid
 from agentos.providers.evidence import Abandoned, Evidence
 from agentos.wire import LineBuffer
 
@@ -66,6 +67,8 @@ class SharedPool:
         self._lanes: dict[Route, LaneNews] = {}
         self._slots: dict[tuple[str, str], int] = {}
         self._news: dict[str, KeyNews] = {}
+        self._latest = -math.inf
+        """The time that was last asked about."""
         self._connection: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -187,6 +190,10 @@ class SharedPool:
     def exhaustion(
         self, now: float, provider: str, model: str, elsewhere_than: Iterable[str] = ()
     ) -> Exhaustion | None:
+        if now < self._latest - CLOCK_JUMP_SECONDS:
+            # The ends of limits were told by a clock that has been set back since: they are told anew.
+            self._lanes.clear()
+        self._latest = now
         news = self._lanes.get((provider, model, self._marked(elsewhere_than)))
         match news.why if news is not None else "free":
             case "in_use":

@@ -48,6 +48,9 @@ class WaitingNotices:
 
         `waiting` names those who wait, where others need not.
         """
+        if self._since is not None:
+            # The clock may have been set back.
+            self._since = min(self._since, now)
         has_opened = not is_waiting or (self._is_said("limited") and not isinstance(why, AllLimited))
         if self._is_served and has_opened:
             self._end(now)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +18,7 @@ import httpx2
 from agentos.environment import environment
 from agentos.keys.faults import simulates_429
 from agentos.llm.connection_errors import may_have_arrived
+from agentos.llm.gateway_connections import GatewayConnections
 from agentos.llm.proxies import DIRECT
 from agentos.llm.through_gateway import LEASE_HEADER, TARGET_HEADER, Failure, is_failure
 from agentos.llm.tls import bundle_context
@@ -60,15 +61,20 @@ class KeyedClient(httpx2.AsyncClient):
 
     _may_simulate = True
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._gateway = GatewayConnections()
+
+    async def aclose(self) -> None:
+        self._gateway.close()
+        await super().aclose()
+
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         exchange = current_exchange.get()
         exchange.url = str(request.url)
         simulated = self._simulated_answer(exchange.provider, request)
-        # A redirect would carry the key to another host.
-        options["follow_redirects"] = False
         try:
-            options["stream"] = True
-            response = simulated or await super().send(_with_key(request, exchange), **options)
+            response = simulated or await self._sent(request, exchange, options)
             if exchange.through and is_failure(response.headers):
                 await _fail(response, exchange)
             exchange.status = response.status_code
@@ -80,6 +86,13 @@ class KeyedClient(httpx2.AsyncClient):
             raise
         received.request = request
         return received
+
+    async def _sent(self, request: httpx2.Request, exchange: Exchange, options: Mapping[str, Any]) -> httpx2.Response:
+        if exchange.through:
+            return await self._gateway.send(exchange.through, _with_token(request, exchange))
+        # A redirect would carry the key to another host.
+        direct = {**options, "follow_redirects": False, "stream": True}
+        return await super().send(_with_key(request, exchange), **direct)
 
     def _simulated_answer(self, provider: str, request: httpx2.Request) -> httpx2.Response | None:
         """With AGENTOS_SIMULATE_429, the first call of a process meets a rate limit that never left the machine."""
@@ -176,25 +189,30 @@ def _unpacked(response: httpx2.Response, **content: Any) -> httpx2.Response:
 
 
 def _with_key(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
-    secret, url = exchange.secret, request.url
-    headers = [
-        (name, value.replace(PLACEHOLDER_KEY, secret))
-        for name, value in request.headers.items()
-        # A server that wants no key may stumble over an empty one.
-        if secret or PLACEHOLDER_KEY not in value
-    ]
-    if exchange.through:
-        # The token of a lease: the gateway puts the key for it.
-        own = [(LEASE_HEADER, secret), (TARGET_HEADER, str(url))]
-        url = httpx2.URL(exchange.through)
-        own.append(("host", url.netloc.decode()))
-        headers = [*((name, value) for name, value in headers if name.lower() != "host"), *own]
     extensions = dict(request.extensions)
     timeouts = dict(extensions.get("timeout") or {})
     # SDKs give one number for all phases; minutes to answer must not mean minutes to connect.
     timeouts["connect"] = min(timeouts.get("connect") or _CONNECT_SECONDS, _CONNECT_SECONDS)
     extensions["timeout"] = timeouts
-    return httpx2.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
+    headers = _keyed(request, exchange.secret)
+    return httpx2.Request(request.method, request.url, headers=headers, stream=request.stream, extensions=extensions)
+
+
+def _with_token(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
+    """For the gateway, which puts the key for the token of the lease."""
+    gateway = httpx2.URL(exchange.through)
+    headers = [(name, value) for name, value in _keyed(request, exchange.secret) if name.lower() != "host"]
+    own = [("host", gateway.netloc.decode()), (LEASE_HEADER, exchange.secret), (TARGET_HEADER, str(request.url))]
+    return httpx2.Request(request.method, gateway, headers=[*own, *headers], stream=request.stream)
+
+
+def _keyed(request: httpx2.Request, secret: str) -> list[tuple[str, str]]:
+    return [
+        (name, value.replace(PLACEHOLDER_KEY, secret))
+        for name, value in request.headers.items()
+        # A server that wants no key may stumble over an empty one.
+        if secret or PLACEHOLDER_KEY not in value
+    ]
 
 
 @cache

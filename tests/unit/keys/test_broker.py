@@ -17,6 +17,7 @@ from agentos.keys.day_budget import DayBudget
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.memory import LimitMemory
+from agentos.keys.pool import LONGEST_SLEEP_SECONDS
 from agentos.keys.refusals import Patience
 from agentos.keys.waiting import BRIEF_WAIT_SECONDS
 from agentos.providers.evidence import (
@@ -403,3 +404,20 @@ def test_the_scarcest_model_decides_how_much_the_keys_carry() -> None:
     pool.give_back(grant, RateLimited(retry_after_seconds=60.0))
 
     assert pool.broker.usable_slots() == 1
+
+
+def test_a_clock_that_is_set_back_during_a_wait_makes_it_no_negative_one() -> None:
+    pool = Keys("a")
+    (grant,) = pool.ask("one")
+    pool.ask("two")
+    pool.now += BRIEF_WAIT_SECONDS
+    pool.granted()
+    pool.now -= 3_600.0
+    pool.granted()
+    assert pool.broker.seconds_to_wake() is None or pool.broker.seconds_to_wake() <= LONGEST_SLEEP_SECONDS
+    pool.now += 5.0
+    pool.give_back(grant, Succeeded())
+    assert [each.owner for each in pool.granted()] == ["two"]
+    (resumed,) = pool.heard(PoolResumed)
+    assert isinstance(resumed, PoolResumed)
+    assert resumed.waited_seconds == 5.0

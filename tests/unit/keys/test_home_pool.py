@@ -10,8 +10,9 @@ import pytest
 
 from agentos.keys.home_messages import GiveBack, Given, HeldKey, Hello, LaneNews, SharedKey, Want
 from agentos.keys.home_pool import SETTLE_SECONDS, HomePool
+from agentos.keys.pool import LONGEST_SLEEP_SECONDS
 from agentos.keys.send_log import SendLog
-from agentos.providers.evidence import Evidence, RateLimited, Succeeded
+from agentos.providers.evidence import Evidence, QuotaSpent, RateLimited, Succeeded
 
 
 @dataclass
@@ -185,6 +186,48 @@ def test_a_new_owner_waits_for_those_who_outlived_the_last_but_not_for_ever() ->
     assert deliver(silent, newcomer) == 0
     clock.now += SETTLE_SECONDS + 0.01
     assert deliver(silent, newcomer) == 1
+
+
+def test_a_long_limit_is_looked_after_every_minute_for_it_also_ends_while_a_machine_is_suspended() -> None:
+    clock = Clock()
+    pool = HomePool(clock=clock, rng=random.Random(1))
+    client = Client("a", (key("k"),))
+    client.join(pool)
+    client.want(pool)
+    assert deliver(pool, client) == 1
+    client.give_back(pool, QuotaSpent())
+    client.want(pool)
+    assert deliver(pool, client) == 0
+    assert pool.seconds_to_wake() == LONGEST_SLEEP_SECONDS
+
+    clock.now += 26 * 3_600.0  # A timer of the time left would have stood still with the machine.
+    assert deliver(pool, client) == 1
+
+
+def test_a_clock_that_is_set_back_while_a_new_owner_settles_keeps_nobody_waiting() -> None:
+    clock, newcomer = Clock(), Client("b", (key("k"),))
+    pool = HomePool(clock=clock, rng=random.Random(1), survivors=["silent"])
+    newcomer.join(pool)
+    newcomer.want(pool)
+    assert deliver(pool, newcomer) == 0
+    clock.now -= 3_600.0
+    assert deliver(pool, newcomer) == 1
+
+
+def test_fences_grow_from_owner_to_owner_though_the_clock_is_set_back_between() -> None:
+    clock, client = Clock(), Client("a", (key("k"), key("l")))
+    pool = HomePool(clock=clock, rng=random.Random(1))
+    client.join(pool)
+    client.want(pool)
+    assert deliver(pool, client) == 1
+    (earlier,) = client.held
+
+    clock.now -= 3_600.0
+    successor = HomePool(clock=clock, rng=random.Random(1), survivors=["a"])
+    client.join(successor)
+    client.want(successor)
+    assert deliver(successor, client) == 1
+    assert max(client.held) > earlier
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -156,6 +156,32 @@ def test_the_days_use_is_the_larger_of_both_runs(memory: LimitMemory) -> None:
     assert memory.load(MARKS).get("a", {}).get("models", {}) == {}
 
 
+@pytest.mark.parametrize("lead", [3_600.0, 3_650 * 86_400.0])
+def test_what_was_learned_by_a_clock_that_was_ahead_holds_no_longer_than_it_would_have(
+    memory: LimitMemory, lead: float
+) -> None:
+    memory.save(learned(RateLimited(retry_after_seconds=30), now=NOW + lead), MARKS, now=NOW + lead)
+    pool = pool_of("a")
+    pool.import_limits(NOW, memory.load(MARKS))
+    until = pool.snapshot(NOW)[0].until
+    assert until is not None
+    assert NOW < until < NOW + 40
+
+    memory.save({}, MARKS, now=NOW)
+    assert state_after_restart(memory) == "available"
+
+
+def test_the_use_of_a_day_that_is_years_ahead_is_not_todays(memory: LimitMemory) -> None:
+    for years in (0, 3):
+        ends = NOW + 3_600 + years * 365 * 86_400
+        record = {"a": {"models": {"m": {"day": [["requests", 86_400.0, 9, ends]]}}}}
+        memory.save(record, MARKS, now=ends - 3_600)
+    pool = KeyPool([KeySpec(name="a", provider="google", group="a", rpd=9)], rng=random.Random(1))
+    pool.import_limits(NOW, memory.load(MARKS))
+    pool.request(NOW, owner="w", provider="google", model="m")
+    assert len(pool.grants(NOW)) == 1
+
+
 def test_runs_that_save_at_once_lose_nothing(memory: LimitMemory) -> None:
     names = [f"k{number}" for number in range(10)]
     marks = {name: fingerprint(name, SALT) for name in names}
