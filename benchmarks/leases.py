@@ -20,8 +20,8 @@ from agentos.keys.key_spec import KeySpec
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.send_log import SendLog
+from agentos.launch.gateway import RunGateway
 from agentos.providers.evidence import Succeeded
-from agentos.run_gateway import RunGateway
 from agentos.wire import LineBuffer
 from benchmarks.harness import scratch, verdict
 

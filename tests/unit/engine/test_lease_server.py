@@ -20,8 +20,8 @@ from agentos.keys.key_file import KeyFile
 from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.refusals import Patience
+from agentos.launch.gateway import RunGateway
 from agentos.providers.evidence import Evidence, QuotaSpent, Rejected, Succeeded, Usage
-from agentos.run_gateway import RunGateway
 
 
 class Run:
