@@ -8,6 +8,7 @@ import random
 import socket
 import time
 
+from agentos.engine.gateway import RunGateway
 from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import READ, Loop
 from agentos.engine.messages import DownMessage, decode_down, decode_up, encode
@@ -20,7 +21,6 @@ from agentos.keys.key_spec import KeySpec
 from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.send_log import SendLog
-from agentos.launch.gateway import RunGateway
 from agentos.providers.evidence import Succeeded
 from agentos.wire import LineBuffer
 from benchmarks.harness import scratch, verdict

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentos.database import URL_VARIABLES
 from agentos.engine.done_notes import notes_of
+from agentos.engine.gateway import RunGateway
 from agentos.engine.lease_server import LeaseServer, RunControl
 from agentos.engine.loop import Loop
 from agentos.engine.store_patience import StorePatience
@@ -21,7 +22,6 @@ from agentos.keys.memory import LimitMemory
 from agentos.keys.redaction import Redactor
 from agentos.keys.refusals import Patience
 from agentos.keys.send_log import SendLog
-from agentos.launch.gateway import RunGateway
 from agentos.launch.request import RunRequest
 from agentos.llm.keyless import with_keyless
 

@@ -12,12 +12,12 @@ from agentos.engine.backends.protocol import Backend, BackendEvents, WorkerSetup
 from agentos.engine.checkpoints import store_for
 from agentos.engine.checkpoints.protocol import ItemRef
 from agentos.engine.claims import Claims
+from agentos.engine.gateway import RunGateway
 from agentos.engine.loop import Loop
 from agentos.engine.plan import Item, Plan
 from agentos.errors import UsageError
 from agentos.gateway.environment import upstream_urls
 from agentos.keys.redaction import Redactor
-from agentos.launch.gateway import RunGateway
 from agentos.launch.keys import RunKeys
 from agentos.launch.request import RunRequest
 from agentos.llm import in_worker
