@@ -69,5 +69,5 @@ class CallCancelledError(AgentosError):
 
     exit_code = ExitCode.INTERRUPTED
 
-    def __init__(self, message: str = "The model call was cancelled because its caller is stopping.") -> None:
-        super().__init__(message)
+    def __init__(self) -> None:
+        super().__init__("The model call was cancelled because its caller is stopping.")

@@ -202,11 +202,7 @@ _GRAVEST_FIRST: Final = (
 
 def item_exit_code(outcome: Outcome, cause: Cause = Cause.OTHER) -> ExitCode:
     """What one item's end makes of its run."""
-    match cause:
-        case Cause.NO_USABLE_KEY:
-            return ExitCode.NO_USABLE_KEY
-        case _:
-            return outcome.exit_code
+    return ExitCode.NO_USABLE_KEY if cause is Cause.NO_USABLE_KEY else outcome.exit_code
 
 
 def run_exit_code(item_codes: Collection[ExitCode], stop: ExitCode | None = None, *, has_left: bool) -> ExitCode:

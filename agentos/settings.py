@@ -339,19 +339,14 @@ def load_checkpoints(project_dir: Path, environ: Mapping[str, str]) -> tuple[Che
         *_in_document(sections, file.place_of),
         *(entry for entry in _in_environment(environ) if entry.setting.startswith("checkpoints.")),
     ]
-    settings, problems = _settled(Settings(), entries)
-    if problems:
-        raise UsageError(problems[0].text)
-    return settings.checkpoints, {each.setting: each.source for each in entries if isinstance(each, _Entry)}
+    sources = {each.setting: each.source for each in entries if isinstance(each, _Entry)}
+    return _right(Settings(), entries).checkpoints, sources
 
 
 def load_own_settings(environ: Mapping[str, str]) -> Settings:
     """What the user has set for all projects. Raises UsageError for what is wrong in it."""
     own = (each for each in _in_environment(environ) if each.setting.partition(".")[0] in OWN_SECTIONS)
-    settings, problems = _settled(Settings(), [*_in_own_file(own_settings_path()), *own])
-    if problems:
-        raise UsageError(problems[0].text)
-    return settings
+    return _right(Settings(), [*_in_own_file(own_settings_path()), *own])
 
 
 def setting_names() -> list[str]:
@@ -438,10 +433,7 @@ def thaw(frozen: str) -> Settings:
 
 def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """The settings with those that variables set. Raises UsageError for what is wrong in one."""
-    settings, problems = _settled(settings, _in_environment(environ))
-    if problems:
-        raise UsageError(problems[0].text)
-    return settings
+    return _right(settings, _in_environment(environ))
 
 
 _PlaceOf = Callable[..., str]
@@ -519,6 +511,14 @@ def _settled(settings: Settings, entries: Iterable[_Entry | Problem]) -> tuple[S
         else:
             settings = _with_value(settings, entry.setting, entry.value)
     return settings, problems
+
+
+def _right(settings: Settings, entries: Iterable[_Entry | Problem]) -> Settings:
+    """The settings with what the entries set. Raises UsageError for the first that is wrong."""
+    settings, problems = _settled(settings, entries)
+    if problems:
+        raise UsageError(problems[0].text)
+    return settings
 
 
 def _in_document(document: Mapping[str, Any], place_of: _PlaceOf) -> Iterator[_Entry | Problem]:

@@ -8,6 +8,7 @@ import random
 import socket
 import time
 
+from agentos.engine.gateway import RunGateway
 from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import READ, Loop
 from agentos.engine.messages import DownMessage, decode_down, decode_up, encode
@@ -21,7 +22,6 @@ from agentos.keys.lease_client import LeaseClient
 from agentos.keys.leases import Ask, LeaseAsk, LeaseRequest
 from agentos.keys.send_log import SendLog
 from agentos.providers.evidence import Succeeded
-from agentos.run_gateway import RunGateway
 from agentos.wire import LineBuffer
 from benchmarks.harness import scratch, verdict
 

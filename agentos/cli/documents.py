@@ -35,7 +35,7 @@ from agentos.workflows.pending import Pending, ReasonKind, Wanted
 from agentos.workflows.registry import WORKFLOWS
 
 if TYPE_CHECKING:
-    from agentos.launch import RunRequest
+    from agentos.launch.request import RunRequest
 
 Find = Callable[[Path, Settings, Wanted], Pending]
 _UNDECIDED = "This is everything pending. To run it, give --all and leave --dry-run out."

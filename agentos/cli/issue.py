@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentos.cli.documents import DocumentCommand
     from agentos.cli.run_command import Work
     from agentos.events import Listener
-    from agentos.launch import RunRequest
+    from agentos.launch.request import RunRequest
 
 
 def command() -> DocumentCommand:

@@ -29,14 +29,14 @@ from agentos.workflows.still_done import still_done
 
 if TYPE_CHECKING:
     from agentos.events import ItemEnded, Listener
-    from agentos.launch import RunRequest
+    from agentos.launch.request import RunRequest
 
 StartRun = Callable[["RunRequest", "Listener | None"], int]
 
 
 def start_run(request: RunRequest, listener: Listener | None) -> int:
     """Runs it. Returns the exit code."""
-    from agentos.launch import Launcher  # noqa: PLC0415  A dry run needs none of it.
+    from agentos.launch.launcher import Launcher  # noqa: PLC0415  A dry run needs none of it.
 
     return Launcher(request, listener).run().exit_code
 

@@ -28,7 +28,6 @@ from agentos.hints import Hint
 
 if TYPE_CHECKING:
     from agentos.workstreams.commands import ProjectWorkstreams
-    from agentos.workstreams.state import Request
 
 Handler = Callable[[argparse.Namespace, "ProjectWorkstreams"], int]
 _SHOWN_HISTORY = 10
@@ -138,13 +137,12 @@ def _add_looking_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
 
 
 def _add_state_verbs(verbs: _Verbs[argparse.ArgumentParser]) -> None:
-    from_verb: dict[str, tuple[str, Handler]] = {
-        "pause": ("stop at the next node; a pause survives a restart", _pause),
-        "resume": ("make paused or failed workstreams active again; they continue from their checkpoint", _resume),
-        "complete": ("mark workstreams as done: nothing runs them again", _complete),
-    }
-    for name, (help_text, handler) in from_verb.items():
-        parser = _verb(verbs, name, help_text, handler)
+    for name, help_text in (
+        ("pause", "stop at the next node; a pause survives a restart"),
+        ("resume", "make paused or failed workstreams active again; they continue from their checkpoint"),
+        ("complete", "mark workstreams as done: nothing runs them again"),
+    ):
+        parser = _verb(verbs, name, help_text, _change)
         _add_slugs(parser)
         add_json_option(parser)
         add_project_option(parser)
@@ -269,30 +267,14 @@ def _dashboard(_: argparse.Namespace, project: ProjectWorkstreams) -> int:
     return ws_dashboard.show(project)
 
 
-def _pause(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.workstreams.state import Pause
-
-    return _change(arguments, project, Pause())
-
-
-def _resume(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.workstreams.state import Resume
-
-    return _change(arguments, project, Resume())
-
-
-def _complete(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
-    from agentos.workstreams.state import Complete
-
-    return _change(arguments, project, Complete())
-
-
-def _change(arguments: argparse.Namespace, project: ProjectWorkstreams, request: Request) -> int:
+def _change(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli.ws_tables import state_json
     from agentos.errors import UsageError
     from agentos.workstreams.commands import choose_able
+    from agentos.workstreams.state import Complete, Pause, Resume
     from agentos.workstreams.wording import state_words
 
+    request = {"pause": Pause, "resume": Resume, "complete": Complete}[arguments.ws_verb]()
     slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not slugs:

@@ -34,7 +34,7 @@ from agentos.workstreams.stages import IMPLEMENTATION, Found, Route, choose_rout
 from agentos.workstreams.state import Active, Completed, Failed, Paused, TakeUp, Workstream, status_word
 
 if TYPE_CHECKING:
-    from agentos.launch import RunRequest
+    from agentos.launch.request import RunRequest
 
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 

@@ -56,10 +56,10 @@ def in_script(json_text: str) -> str:
     return json_text.replace("<", "\\u003c")
 
 
-def bundled(entry: str = _ENTRY) -> str:
-    """All modules that the entry needs, each after those it imports."""
+def bundled() -> str:
+    """All modules that the page's first one needs, each after those it imports."""
     found: dict[str, str] = {}
-    _collect(entry, found)
+    _collect(_ENTRY, found)
     script = '"use strict";\nconst modules = {};\n' + "".join(found.values())
     if "</script" in script.casefold() or "<!--" in script:
         raise ValueError("a module of the page has text that ends a script")

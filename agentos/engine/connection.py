@@ -36,6 +36,11 @@ class Connection:
         if not self._is_waiting_to_write:
             self._push()
 
+    def read_all(self) -> None:
+        """What has come by now, to its last byte."""
+        while self._socket.fileno() >= 0 and self._read():
+            pass
+
     def close(self) -> None:
         if self._socket.fileno() >= 0:
             self._loop.unwatch(self._socket.fileno())
@@ -70,11 +75,12 @@ class Connection:
             wanted = READ | WRITE if self._unsent else READ
             self._loop.watch(self._socket.fileno(), wanted, self._serve)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Whether there was anything, be it the end."""
         try:
             data = self._socket.recv(_READ_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         if data:
@@ -82,3 +88,4 @@ class Connection:
         else:
             self.close()
             self._on_end()
+        return True

@@ -6,11 +6,12 @@ Also where the keys' state acts on the run: fewer usable keys, fewer items at on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from agentos.engine.call_events import CallEvents
+from agentos.engine.gateway import RunGateway
 from agentos.engine.loading import is_loading
 from agentos.engine.loop import READ, Loop, Timer
 from agentos.engine.messages import DownMessage
@@ -48,26 +49,6 @@ class RunControl(Protocol):
     def request_stop(self, reason: str, *, exit_code: ExitCode) -> None: ...
 
 
-class ItemGateway(Protocol):
-    """Where an item's calls go: those of its worker with a token for the key, and those of other clients."""
-
-    first_ticket: int
-    """Its tickets begin here; those of workers are smaller."""
-
-    def serve(self, take: Callable[[str, LeaseRequest], None]) -> None: ...
-    def admit(self, item_id: str) -> Mapping[str, str]: ...
-    def worker_opened(self, item_id: str, pid: int) -> None: ...
-    def worker_reached(self, item_id: str, port: int) -> None: ...
-    def dismiss(self, item_id: str) -> None: ...
-    def cover(self, item_id: str, granted: LeaseGranted) -> LeaseGranted:
-        """What the item's worker is sent of it: no key."""
-        ...
-
-    def uncover(self, fence: int) -> None: ...
-    def answer(self, item_id: str, answer: LeaseAnswer) -> None: ...
-    def close(self) -> None: ...
-
-
 @dataclass(slots=True)
 class ItemUsage:
     """What one item's calls have consumed in this run."""
@@ -101,7 +82,7 @@ class LeaseServer:
         emit: Listener,
         *,
         parallel: int,
-        gateway: ItemGateway,
+        gateway: RunGateway,
         needed_models: Collection[str] = (),
     ) -> None:
         """`needed_models`, as `provider:model`: without one of them no item can be done."""

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from agentos.events import (
-    BudgetNoticed,
     CallFinished,
     CallStarted,
     ChildrenLeaked,
-    ControlTaken,
     CustomWritten,
     ItemEnded,
     ItemEvent,
@@ -21,23 +19,12 @@ from agentos.events import (
     ItemStarted,
     ItemWaited,
     ItemWaiting,
-    KeyCoolingDown,
     NodeFinished,
     NodeStarted,
     OutputProduced,
-    ParallelismChanged,
-    PoolExhausted,
-    PoolResumed,
     ResultProduced,
-    RunEnded,
-    RunFaulted,
-    RunNoticed,
-    RunStarted,
     Stamped,
-    StopRequested,
-    Warned,
 )
-from agentos.preflight import PreflightDone
 from agentos.reporters.item_files import ItemFiles
 from agentos.reporters.wording import log_text
 from agentos.text.terminal import clean_block
@@ -69,6 +56,8 @@ class LogReporter:
     def handle(self, stamped: Stamped) -> None:
         """Raises OSError if the log cannot be written."""
         event = stamped.event
+        if not isinstance(event, ItemEvent):
+            return
         match event:
             case OutputProduced(item_id=item_id, block=block):
                 # Blocks come in safe to show; their colours stay, for the page and for `less -R`.
@@ -86,27 +75,8 @@ class LogReporter:
                 self._files.close(item_id)
             case NodeStarted() | NodeFinished() | CustomWritten() | ItemNoticed() | ItemStalled() | ChildrenLeaked():
                 self._note(stamped, event)
-            case (
-                RunStarted()
-                | PreflightDone()
-                | ResultProduced()
-                | CallStarted()
-                | CallFinished()
-                | ItemWaiting()
-                | ItemWaited()
-                | StopRequested()
-                | RunFaulted()
-                | Warned()
-                | RunNoticed()
-                | PoolExhausted()
-                | PoolResumed()
-                | KeyCoolingDown()
-                | ParallelismChanged()
-                | ControlTaken()
-                | BudgetNoticed()
-                | RunEnded()
-            ):
-                pass
+            case ResultProduced() | CallStarted() | CallFinished() | ItemWaiting() | ItemWaited():
+                pass  # As the console: lines would drown what an item says itself.
             case _:
                 assert_never(event)
 

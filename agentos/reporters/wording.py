@@ -105,27 +105,11 @@ def dry_run_lines(item_ids: Iterable[str], label_of: LabelOf = str) -> list[str]
 
 def lines(event: Event, label_of: LabelOf = str) -> list[str]:
     """The event in whole lines, each beginning with its label in brackets. Some events have nothing to say."""
+    if isinstance(event, ItemEvent):
+        prefix = prefix_of(label_of(event.item_id))
+        kind = Alarm if isinstance(event, ItemEnded) and event.outcome == FAILED else str
+        return [kind(f"{prefix} {text}") for text in _item_texts(event)]
     match event:
-        case (
-            ItemStarted()
-            | NodeStarted()
-            | NodeFinished()
-            | OutputProduced()
-            | CustomWritten()
-            | ResultProduced()
-            | CallStarted()
-            | CallFinished()
-            | ItemWaiting()
-            | ItemWaited()
-            | ItemNoticed()
-            | ItemEnded()
-            | ItemRetried()
-            | ItemStalled()
-            | ChildrenLeaked()
-        ):
-            prefix = prefix_of(label_of(event.item_id))
-            kind = Alarm if isinstance(event, ItemEnded) and event.outcome == FAILED else str
-            return [kind(f"{prefix} {text}") for text in _item_texts(event)]
         case RunFaulted(reason=reason):
             return [Alarm(f"{COORDINATOR} FAULT: {one_line(reason)}. Stopping all workflows")]
         case PoolExhausted(kind="none_valid"):

@@ -68,15 +68,6 @@ class GitHubSource:
         items = [_item(row) for row in rows.values()]
         return tuple(sorted(items, key=lambda item: natural_key(item.id)))
 
-    def item(self, identifier: str) -> SourceItem:
-        """One issue, whatever its label and state."""
-        if not re.fullmatch(r"[0-9]{1,12}", identifier):
-            raise UsageError(f"Not the number of a GitHub issue: {identifier[:40]!r}.")
-        row = self._client.get(f"{self._issues_path}/{int(identifier)}")
-        if not isinstance(row, dict) or not _is_issue(row):
-            raise UsageError(f"{self.repository}#{int(identifier)} is a pull request, not an issue.")
-        return _item(row)
-
     def file_issue(self, title: str, body: str, *, key: str, labels: Sequence[str] = ()) -> FiledIssue:
         """File an issue, once for each `key`, however often this is called and wherever a call was cut off.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol
@@ -168,7 +168,7 @@ class GoogleFormat:
             },
             {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{delay_seconds:.6f}s"},
         ]
-        return 429, {}, self._error(429, "RESOURCE_EXHAUSTED", message, details)
+        return self._error(429, "RESOURCE_EXHAUSTED", message, details)
 
     def failure(self, kind: str, seen: Seen, retry_after_seconds: float | None) -> ErrorReply:
         match kind:
@@ -180,36 +180,26 @@ class GoogleFormat:
                     "metadata": {"service": "generativelanguage.googleapis.com"},
                 }
                 message = "API key not valid. Please pass a valid API key."
-                return 400, {}, self._error(400, "INVALID_ARGUMENT", message, [info])
+                return self._error(400, "INVALID_ARGUMENT", message, [info])
             case "no_credit":
-                return (
-                    402,
-                    {},
-                    self._error(402, "FAILED_PRECONDITION", "Billing is not enabled for this project.", []),
-                )
+                return self._error(402, "FAILED_PRECONDITION", "Billing is not enabled for this project.")
             case "overloaded":
-                return (
-                    503,
-                    {},
-                    self._error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.", []),
-                )
+                return self._error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
             case "no_model":
                 message = f"models/{seen.model} is not found for API version v1beta"
-                return 404, {}, self._error(404, "NOT_FOUND", message, [])
+                return self._error(404, "NOT_FOUND", message)
             case "server_error":
-                return 500, {}, self._error(500, "INTERNAL", "An internal error has occurred.", [])
+                return self._error(500, "INTERNAL", "An internal error has occurred.")
             case "zero_limit":
                 refusal = Refusal(what="requests", period="minute", limit=0, retry_after_seconds=30)
                 return self.rate_limited(seen, refusal, 1)
             case _:
-                return 400, {}, self._error(400, "INVALID_ARGUMENT", "Request contains an invalid argument.", [])
+                return self._error(400, "INVALID_ARGUMENT", "Request contains an invalid argument.")
 
     @staticmethod
-    def _error(code: int, status: str, message: str, details: list[dict[str, Any]]) -> dict[str, Any]:
-        error: dict[str, Any] = {"code": code, "message": message, "status": status}
-        if details:
-            error["details"] = details
-        return {"error": error}
+    def _error(code: int, status: str, message: str, details: Sequence[dict[str, Any]] = ()) -> ErrorReply:
+        error = {"code": code, "message": message, "status": status}
+        return code, {}, {"error": {**error, "details": list(details)} if details else error}
 
 
 class OpenAIFormat:

@@ -65,13 +65,13 @@ def label_of(workflow: str, item_id: str) -> str:
     return f"{WORKFLOWS[workflow].label_prefix if workflow in WORKFLOWS else ''}{item_id}"
 
 
-def parse_label(text: str, default: str = "lld") -> tuple[Workflow, str]:
-    """`LLD-42` as its workflow and id; a bare id is taken for the default workflow's."""
+def parse_label(text: str) -> tuple[Workflow, str]:
+    """`LLD-42` as its workflow and id; a bare id is taken for a design's."""
     for workflow in WORKFLOWS.values():
         prefix = workflow.label_prefix
         if text.upper().startswith(prefix) and len(text) > len(prefix):
             return workflow, sanitize_identifier(text[len(prefix) :])
-    return WORKFLOWS[default], sanitize_identifier(text)
+    return WORKFLOWS["lld"], sanitize_identifier(text)
 
 
 def find_workflow(name: str, graph: str | None = None) -> Workflow:

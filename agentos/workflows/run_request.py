@@ -10,7 +10,7 @@ from agentos.engine.plan import Plan
 from agentos.errors import NoUsableKeyError, UsageError
 from agentos.hints import Hint
 from agentos.keys.credentials import CredentialSet, load_credentials
-from agentos.launch import RunRequest
+from agentos.launch.request import RunRequest
 from agentos.llm.errors import require_cli, require_sdk
 from agentos.providers.model_name import CODING_CLI, ModelName
 from agentos.providers.registry import default_model, needs_key, providers

@@ -30,7 +30,8 @@ from agentos.workstreams.state import (
 )
 
 if TYPE_CHECKING:
-    from agentos.launch import RunRequest, RunResult
+    from agentos.launch.launcher import RunResult
+    from agentos.launch.request import RunRequest
 
 
 class Launch(Protocol):
@@ -85,7 +86,7 @@ class WorkstreamResult:
 
 
 def _engine(request: RunRequest, listener: Listener) -> Launch:
-    from agentos.launch import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
+    from agentos.launch.launcher import Launcher  # noqa: PLC0415  Looking at workstreams needs no engine.
 
     return Launcher(request, listener)
 

@@ -122,20 +122,6 @@ def test_dependencies_are_read_from_the_text(server: GitHubServer) -> None:
     assert [item.depends_on for item in source_on(server).items()] == [(), ("1", "106")]
 
 
-def test_one_issue_is_read_by_its_number_whatever_its_state(server: GitHubServer) -> None:
-    server.add_issue(REPO, "Closed", state="closed")
-    server.add_issue(REPO, "A change", is_pull_request=True)
-    source = source_on(server, label="ready")
-
-    assert source.item("1").state == "closed"
-    with pytest.raises(UsageError, match="pull request"):
-        source.item("2")
-    with pytest.raises(GitHubNotFoundError):
-        source.item("99")
-    with pytest.raises(UsageError, match="number"):
-        source.item("../../user")
-
-
 def test_public_issues_are_read_without_a_token(server: GitHubServer) -> None:
     server.add_issue(REPO, "Public")
 

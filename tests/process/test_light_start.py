@@ -21,7 +21,7 @@ sys.stderr.write("\\n" + json.dumps({"status": status, "modules": sorted(sys.mod
 
 FOR_OTHER_RUNS = {
     *("agentos.documents", "agentos.codebase", "agentos.sources", "agentos.git", "agentos.workflows.awaiting_review"),
-    *("agentos.dashboard", "agentos.run_notify", "agentos.reporters.notifications"),
+    *("agentos.dashboard", "agentos.launch.notify", "agentos.reporters.notifications"),
     *(
         "agentos.gateway.routing",
         "agentos.keys.shared_pool",

@@ -16,7 +16,7 @@ from harness import Sandbox, children_of, of_type, processes_with
 from providers import PoolKey, provider
 
 from agentos.engine.plan import Item, make_plan
-from agentos.launch import Launcher
+from agentos.launch.launcher import Launcher
 from agentos.settings import Settings
 from agentos.workflows.registry import Workflow
 from agentos.workflows.run_request import request_for

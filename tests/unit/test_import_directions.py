@@ -126,9 +126,6 @@ ROOMS = (
     "engine",
     "reporters",
     "dashboard",
-    "run_output",
-    "run_notify",
-    "run_gateway",
     "launch",
     "git",
     "sandbox",
@@ -312,7 +309,7 @@ def test_events_outcomes_and_errors_know_nobody_but_each_other() -> None:
     "start",
     [
         "agentos.cli.main",
-        "agentos.launch",
+        "agentos.launch.launcher",
         "agentos.workflows.parallel",
         "agentos.workflows.parallel.coordinator",
         "agentos.workflows.parallel.credential_coordinator",
@@ -369,7 +366,7 @@ def test_only_the_launch_knows_which_backend_there_is() -> None:
     outside = [m for m in modules() if not is_within(m, backend)]
     users = {m for m in outside if any(is_within(each.target, backend) for each in imports_of(m))}
     # A cluster's nodes hold the same one as a single machine.
-    assert users == {"agentos.launch", "agentos.engine.backends.ray.node"}
+    assert users == {"agentos.launch.workers", "agentos.engine.backends.ray.node"}
 
 
 def test_only_the_cluster_backend_knows_of_ray() -> None:
@@ -377,7 +374,7 @@ def test_only_the_cluster_backend_knows_of_ray() -> None:
     assert users <= {f"agentos.engine.backends.ray.{name}" for name in ("bridge", "survey", "token_check")}
     inside = ("agentos.engine.backends.ray",)
     known = {m for m in modules() if any(is_within(each.target, inside) for each in imports_of(m))}
-    assert {m for m in known if not is_within(m, inside)} == {"agentos.launch", "agentos.cli.cluster"}
+    assert {m for m in known if not is_within(m, inside)} == {"agentos.launch.workers", "agentos.cli.cluster"}
 
 
 def test_only_the_checkpoint_store_knows_what_checkpoints_are_kept_in() -> None:

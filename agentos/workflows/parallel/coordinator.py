@@ -199,7 +199,7 @@ class ParallelCoordinator:
         self, workflow: Workflow, found: RunItems, project_dir: Path, settings: Settings, report: _ReportBuilder
     ) -> None:
         # The process engine and its reporters load only for those who use it.
-        from agentos.launch import Launcher  # noqa: PLC0415
+        from agentos.launch.launcher import Launcher  # noqa: PLC0415
         from agentos.workflows.run_request import request_for  # noqa: PLC0415
 
         with ExitStack() as cleanup:

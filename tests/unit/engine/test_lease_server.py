@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos.engine.gateway import RunGateway
 from agentos.engine.lease_server import LeaseServer
 from agentos.engine.loop import Loop
 from agentos.engine.messages import DownMessage
@@ -21,7 +22,6 @@ from agentos.keys.key_spec import KeySpec
 from agentos.keys.leases import Ask, Lease, LeaseAsk, LeaseCancel, LeaseGranted, LeaseRefused, LeaseReturn
 from agentos.keys.refusals import Patience
 from agentos.providers.evidence import Evidence, QuotaSpent, Rejected, Succeeded, Usage
-from agentos.run_gateway import RunGateway
 
 
 class Run:

@@ -15,7 +15,8 @@ from agentos.errors import ExitCode
 from agentos.events import ItemEnded, ItemStarted, NodeStarted, RunEnded
 from agentos.files import LockBusyError
 from agentos.git.worktrees import Repository
-from agentos.launch import RunRequest, RunResult
+from agentos.launch.launcher import RunResult
+from agentos.launch.request import RunRequest
 from agentos.outcomes import (
     APPROVED,
     AS_ASKED,

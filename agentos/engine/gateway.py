@@ -53,6 +53,7 @@ class RunGateway:
     """All calls come from the loop, but for those before the run."""
 
     first_ticket = FIRST_TICKET
+    """Its tickets begin here; those of workers are smaller."""
 
     def __init__(
         self,

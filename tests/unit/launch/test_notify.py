@@ -13,8 +13,8 @@ import pytest
 from harness import eventually, processes_with
 
 from agentos.events import ItemEnded, RunEnded, RunStarted, Stamped, Warned
+from agentos.launch.notify import Notifier
 from agentos.outcomes import APPROVED, FAILED
-from agentos.run_notify import Notifier
 from agentos.settings import Notify
 
 START = RunStarted(workflow="w", project_dir="/p", items=("1", "2"), parallel=1, pid=1, label_prefix="LLD-")
