@@ -271,10 +271,11 @@ def _change(arguments: argparse.Namespace, project: ProjectWorkstreams) -> int:
     from agentos.cli.ws_tables import state_json
     from agentos.errors import UsageError
     from agentos.workstreams.commands import choose_able
-    from agentos.workstreams.state import Complete, Pause, Resume
+    from agentos.workstreams.state import Complete, Pause, Request, Resume
     from agentos.workstreams.wording import state_words
 
-    request = {"pause": Pause, "resume": Resume, "complete": Complete}[arguments.ws_verb]()
+    requests: dict[str, Request] = {"pause": Pause(), "resume": Resume(), "complete": Complete()}
+    request = requests[arguments.ws_verb]
     slugs, left = choose_able(project.refreshed(), arguments.slugs, request)
     sys.stderr.write("".join(f"Warning: skipped: {words}\n" for words in left))
     if not slugs:
