@@ -170,8 +170,8 @@ class Bridge:
             await asyncio.sleep(_ENDING_SECONDS)
         except Exception as error:  # Ray's are of many kinds.
             reason = _words(error)
-            # It may live on, out of reach, and so may its workers, until it has noticed.
-            await asyncio.sleep(LOST_AFTER_SECONDS)
+            if channel in self._queues:
+                await self._outwait(name, reason)
         finally:
             with suppress(Exception):
                 ray.kill(actor)
@@ -186,6 +186,11 @@ class Bridge:
             reasons.append(reason)
             if len(reasons) == 1:
                 self._tell(Noticed(text=f"{name} cannot be used: {reason}; trying again"))
+
+    async def _outwait(self, name: str, reason: str) -> None:
+        """The node may live on, out of reach, and so may its workers, until it has noticed."""
+        self._tell(Noticed(text=f"{name}: {reason}; waiting {LOST_AFTER_SECONDS:.0f} s for its workers to end"))
+        await asyncio.sleep(LOST_AFTER_SECONDS)
 
     def _name_of(self, node: dict[str, Any]) -> str:
         """As whoever started the node has named it; Ray falls back on its address."""
