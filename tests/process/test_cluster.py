@@ -255,6 +255,19 @@ def test_a_good_cluster_passes_its_check(cluster: RayCluster, sandbox: Sandbox) 
     assert checked.lines[-1] == "The cluster can be used."
 
 
+def test_who_has_no_token_or_a_wrong_one_hears_what_to_do(cluster: RayCluster, sandbox: Sandbox) -> None:
+    options = on(cluster, sandbox)
+    write_items(sandbox, 1)
+    wrong = {"RAY_AUTH_TOKEN": "0" * 64}
+    refused = sandbox.run(*options, graph="flow.py:graph", env=wrong)
+    checked = sandbox.command("cluster", "check", "--address", cluster.address, env=wrong)
+    del sandbox.environment["RAY_AUTH_TOKEN"]
+    without = sandbox.run(*options, graph="flow.py:graph", env={"HOME": str(sandbox.root)})
+    for said in (refused.stderr, checked.stdout):
+        assert "is RAY_AUTH_TOKEN the cluster's?" in said
+    assert "Copy ~/.ray/auth_token from its head, or set RAY_AUTH_TOKEN" in without.stderr
+
+
 @pytest.mark.slow
 def test_ray_makes_our_environment_on_a_node_with_the_agentos_of_this_machine(
     cluster: RayCluster, sandbox: Sandbox

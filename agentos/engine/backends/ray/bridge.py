@@ -22,7 +22,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agentos.engine.backends.ray.environment_check import clock_offset, differences, environment_facts
-from agentos.engine.backends.ray.findings import TOKEN_HELP
+from agentos.engine.backends.ray.findings import TOKEN_HELP, why_not_joined
 from agentos.engine.backends.ray.made_environment import compared_packages, could_not_make, runtime_env
 from agentos.engine.backends.ray.messages import (
     BEAT_SECONDS,
@@ -40,7 +40,7 @@ from agentos.engine.backends.ray.messages import (
     of_bridge,
     to_bridge,
 )
-from agentos.engine.backends.ray.placing import Offer, fair_share, places_on
+from agentos.engine.backends.ray.placing import Offer, fair_share, most_places, places_on
 from agentos.engine.backends.ray.supervisor import Supervisor
 from agentos.engine.backends.ray.token_check import Door, door_of
 from agentos.environment import environment
@@ -157,7 +157,8 @@ class Bridge:
         actor = None
         try:
             actor = self._actors[channel] = self._make_supervisor(node["NodeID"], places)
-            await self._greet(actor, name, node["NodeID"])
+            is_full = most_places(node["available"], self._join.resources, 0) < places
+            await self._greet(actor, name, node["NodeID"], is_full=is_full)
             queue = self._queues[channel] = asyncio.Queue()
             self._has_joined = True
             self._failures.pop(name, None)
@@ -170,8 +171,8 @@ class Bridge:
             await asyncio.sleep(_ENDING_SECONDS)
         except Exception as error:  # Ray's are of many kinds.
             reason = _words(error)
-            # It may live on, out of reach, and so may its workers, until it has noticed.
-            await asyncio.sleep(LOST_AFTER_SECONDS)
+            if channel in self._queues:
+                await self._outwait(name, reason)
         finally:
             with suppress(Exception):
                 ray.kill(actor)
@@ -186,6 +187,11 @@ class Bridge:
             reasons.append(reason)
             if len(reasons) == 1:
                 self._tell(Noticed(text=f"{name} cannot be used: {reason}; trying again"))
+
+    async def _outwait(self, name: str, reason: str) -> None:
+        """The node may live on, out of reach, and so may its workers, until it has noticed."""
+        self._tell(Noticed(text=f"{name}: {reason}; waiting {LOST_AFTER_SECONDS:.0f} s for its workers to end"))
+        await asyncio.sleep(LOST_AFTER_SECONDS)
 
     def _name_of(self, node: dict[str, Any]) -> str:
         """As whoever started the node has named it; Ray falls back on its address."""
@@ -204,14 +210,15 @@ class Bridge:
         }
         return ray.remote(Supervisor).options(**options).remote()
 
-    async def _greet(self, actor: Any, name: str, node_id: str) -> None:
+    async def _greet(self, actor: Any, name: str, node_id: str, *, is_full: bool) -> None:
         """Wait until the supervisor runs, and see that its Python is ours. Raises NodeGone for one that is not."""
         sent = time.time()
         answer = asyncio.wrap_future(actor.facts.remote(self._compared).future())
         done, _ = await asyncio.wait([answer], timeout=_SAY_WAITING_AFTER_SECONDS)
         if not done:
-            made = ", or its Python environment is made" if self._join.makes_environment else ""
-            self._tell(Noticed(text=f"waiting for resources on {name}{made}"))
+            made = ", or for its Python environment" if self._join.makes_environment else ""
+            wanted = f"resources on {name}" if is_full else f"{name} to start a process"
+            self._tell(Noticed(text=f"waiting for {wanted}{made}"))
             sent = time.time()
         try:
             theirs = await answer
@@ -290,7 +297,7 @@ def _living_nodes() -> list[dict[str, Any]]:
 
 def _nothing_fits(node_count: int, join: Join) -> str:
     wanted = ", ".join(f"{amount:g} {name}" for name, amount in join.resources.items())
-    return f"none of {node_count} nodes has {wanted}" if node_count else "the cluster has no node"
+    return f"no node of the cluster has {wanted}" if node_count else "the cluster has no node"
 
 
 def _words(error: BaseException) -> str:
@@ -299,13 +306,6 @@ def _words(error: BaseException) -> str:
         return "it cannot be reached"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
-
-
-def _why_not(error: Exception) -> str:
-    """Ray says the same of a head that is not there and of a token that is not the right one."""
-    if str(error).startswith("Failed to connect"):
-        return f"{_words(error)}. Is its head running, is a node of it running here, is RAY_AUTH_TOKEN the cluster's?"
-    return _words(error)
 
 
 async def _receive_join(reader: asyncio.StreamReader, frames: Frames) -> Join | None:
@@ -343,7 +343,7 @@ async def _serve(connection: socket.socket) -> None:
             case Door.UNKNOWN:
                 raise ConnectionError("it does not say whether it asks for a token, as it has to; try again")
     except Exception as error:
-        writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(NotJoined(reason=_why_not(error)))))
+        writer.write(frame(BRIDGE_CHANNEL, of_bridge.encode(NotJoined(reason=why_not_joined(_words(error))))))
         await writer.drain()
         return
     bridge = Bridge(join, reader, writer)

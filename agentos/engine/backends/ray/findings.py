@@ -122,6 +122,18 @@ def _summary(facts: Mapping[str, str]) -> str:
     return f"Python {facts['python']}, Ray {facts['ray']}, {facts.get('free_memory_mb', '?')} MB of memory free"
 
 
+def why_not_joined(said: str) -> str:
+    """What Ray says of a cluster that it cannot join, with what to do.
+
+    It says the same of a head that is not there and of a token that is not the right one.
+    """
+    if said.startswith("Failed to connect"):
+        return f"{said}. Is its head running, is a node of it running here, is RAY_AUTH_TOKEN the cluster's?"
+    if said.startswith("Token authentication is enabled but no"):
+        return "there is no token here. Copy ~/.ray/auth_token from its head, or set RAY_AUTH_TOKEN"
+    return said
+
+
 def as_document(found: Sequence[Finding]) -> dict[str, Any]:
     return {
         "is_usable": all(each.level != "error" for each in found),

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentos.engine.backends.ray.environment_check import environment_facts
-from agentos.engine.backends.ray.findings import ClusterFacts, NodeFacts
+from agentos.engine.backends.ray.findings import ClusterFacts, NodeFacts, why_not_joined
 from agentos.engine.backends.ray.made_environment import compared_packages, could_not_make, runtime_env
 from agentos.engine.backends.ray.same_machine import identity_of
 from agentos.engine.backends.ray.secrecy import is_encrypted
@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> None:
         document: dict[str, Any] = {"nodes": nodes, "problem": ""}
     except Exception as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
-        document = {"nodes": [], "problem": lines[0] if lines else type(error).__name__}
+        document = {"nodes": [], "problem": why_not_joined(lines[0]) if lines else type(error).__name__}
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
     os._exit(0)

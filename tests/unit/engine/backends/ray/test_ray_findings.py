@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agentos.engine.backends.ray.environment_check import environment_facts
-from agentos.engine.backends.ray.findings import ClusterFacts, NodeFacts, as_document, findings
+from agentos.engine.backends.ray.findings import ClusterFacts, NodeFacts, as_document, findings, why_not_joined
 from agentos.engine.backends.ray.token_check import Door, door_of
 
 OURS = {"python": "3.11.7", "agentos": "1", "langgraph": "1", "ray": "2.60", "packages": "ab", "time": "100.0"}
@@ -28,6 +28,18 @@ GOOD = ClusterFacts(
 
 def told(facts: ClusterFacts) -> list[str]:
     return [f"{each.level} {each.what}: {each.text}" for each in findings(facts) if each.level != "ok"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("Failed to connect to Ray cluster at head:6379", "is RAY_AUTH_TOKEN the cluster's?"),
+        ("Token authentication is enabled but no authentication token was found.", "there is no token here"),
+        ("Something else", "Something else"),
+    ],
+)
+def test_who_cannot_join_hears_what_to_do(said: str, words: str) -> None:
+    assert words in why_not_joined(said)
 
 
 def test_nothing_is_wrong_with_a_good_cluster() -> None:
