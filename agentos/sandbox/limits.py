@@ -25,15 +25,18 @@ DEFAULT_LIMITS = Limits()
 
 
 class EndedBy(Enum):
-    """The limit that ended a command. Its value is the setting's name."""
+    """The limit that ended a command. Its value is the setting's name, where there is one."""
 
     MEMORY = "memory_mb"
     PROCESSES = "processes"
     FILE_SIZE = "file_mb"
     DISK = "disk_mb"
+    DEPTH = "depth"
 
     def words(self, limits: Limits) -> str:
         """One line, with the setting that raises the limit."""
+        if self is EndedBy.DEPTH:
+            return "Ended by the sandbox: folders deeper than a path can name, in which nobody could count the files."
         most = getattr(limits, self.value)
         what = {
             EndedBy.MEMORY: f"more than {most} MB of memory",

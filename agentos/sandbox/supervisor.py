@@ -153,7 +153,10 @@ class _Supervisor:
             return None
         in_memory, on_disk = usage.nameless_bytes(pids)
         most_disk = self._limits.disk_mb * _MB
-        written = on_disk + usage.bytes_written(self._spec.view.writable, self._started, enough=most_disk)
+        try:
+            written = on_disk + usage.bytes_written(self._spec.view.writable, self._started, enough=most_disk)
+        except usage.TooDeep:
+            return EndedBy.DEPTH
         now = time.monotonic()
         self._next_disk_look = now + max(_DISK_LOOK_SECONDS, _DISK_LOOK_SHARE * (now - start))
         if memory + in_memory > most_memory:

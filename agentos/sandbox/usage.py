@@ -13,6 +13,10 @@ _LEAST_FILE_BYTES: Final = 4096
 _MOST_OF_A_PATH: Final = 4095
 
 
+class TooDeep(Exception):
+    """Folders in folders, further than a path can name."""
+
+
 def descendants(pid: int) -> list[int]:
     """Every living process below `pid`; one that is just starting may be missing."""
     found: list[int] = []
@@ -89,7 +93,7 @@ def nameless_bytes(pids: Iterable[int]) -> tuple[int, int]:
 def bytes_written(folders: Iterable[str], since: float, *, enough: int) -> int:
     """What files take up that were changed since then; counting stops at `enough`.
 
-    What is so deep that no path leads there is more than enough: nobody could count it.
+    Raises TooDeep where no path leads: nobody could count what is there.
     """
     total = 0
     waiting = list(folders)
@@ -97,7 +101,7 @@ def bytes_written(folders: Iterable[str], since: float, *, enough: int) -> int:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if len(os.fsencode(entry.path)) > _MOST_OF_A_PATH:
-                    return enough + 1
+                    raise TooDeep
                 with suppress(OSError):
                     found = entry.stat(follow_symlinks=False)
                     if entry.is_dir(follow_symlinks=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -14,6 +14,7 @@ _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _CHECKING: Final = re.compile(
     r"_?(?:assert|expect|verify|check|should|raises|warns|deprecated_call|fail)(?![a-z])\w*"
 )
+_OF_MOCKS: Final = re.compile(r"assert_(?:any_call|has_(?:calls|awaits)|(?:not_|any_)?(?:called|await)\w*)")
 _CAMEL: Final = re.compile(r"(?:assert|expect|verify|check|should|fail)[A-Z]\w*")
 
 
@@ -56,10 +57,13 @@ def _is_test_class(node: ast.ClassDef) -> bool:
     return node.name.startswith("Test") or any(base.endswith("TestCase") for base in bases)
 
 
-def without_assertion(source: str, others: Mapping[str, str], former: str = "") -> tuple[str, ...]:
+def without_assertion(
+    source: str, others: Mapping[str, str], former: str = "", *, under_test: Collection[str] = ()
+) -> tuple[str, ...]:
     """Tests of a file that can only fail by accident; those that `former` has just so are not asked again.
 
-    `others` are the project's further test files: a test may leave its assertion to a helper in one of them.
+    `others` are the project's further test files: a test may leave its assertion to a helper in one of them. What is
+    imported from a module `under_test` asserts nothing, whatever it is called: it is what has to be asserted about.
     """
     helpers: dict[str, list[_Function]] = {}
     for text in (source, *others.values()):
@@ -69,8 +73,46 @@ def without_assertion(source: str, others: Mapping[str, str], former: str = "") 
     return tuple(
         name
         for name, node in test_functions(source).items()
-        if known.get(name) != ast.dump(node) and not _asserts(node, helpers, frozenset({node.name}))
+        if known.get(name) != ast.dump(node)
+        and not _asserts(node, helpers, frozenset({node.name}), names_from(source, under_test))
     )
+
+
+def names_from(source: str, modules: Collection[str]) -> frozenset[str]:
+    """Names in a Python file that are imported from modules, or made of such."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except UNREADABLE:
+        return frozenset()
+    found = {name for node in nodes for name in _imported(node, modules)}
+    while more := {name for node in nodes for name in _made_of(node, found)} - found:
+        found |= more
+    return frozenset(found)
+
+
+def _imported(node: ast.AST, modules: Collection[str]) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (name.asname or name.name.partition(".")[0] for name in names if name.name in modules)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            yield from (
+                name.asname or name.name for name in names if module in modules or f"{module}.{name.name}" in modules
+            )
+
+
+def _made_of(node: ast.AST, known: Collection[str]) -> Iterator[str]:
+    match node:
+        case ast.Assign(targets=targets, value=value) if _root(value) in known:
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.ClassDef(name=name, bases=bases) if any(_root(base) in known for base in bases):
+            yield name
+
+
+def _root(node: ast.AST) -> str:
+    """The name that a chain of attributes, calls and indices begins with."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def function_names(source: str) -> set[str]:
@@ -86,24 +128,36 @@ def _functions(source: str) -> Iterator[_Function]:
     yield from (node for node in ast.walk(tree) if isinstance(node, _Function))
 
 
-def _asserts(function: _Function, helpers: Mapping[str, Sequence[_Function]], seen: frozenset[str]) -> bool:
+def _asserts(
+    function: _Function,
+    helpers: Mapping[str, Sequence[_Function]],
+    seen: frozenset[str],
+    under_test: Collection[str],
+) -> bool:
     for node in _reachable(function.body):
         if isinstance(node, ast.Assert) and not _is_always_true(node.test):
             return True
         if isinstance(node, ast.Raise) and "AssertionError" in ast.dump(node):
             return True
-        if isinstance(node, ast.Call) and _call_asserts(node, helpers, seen):
+        if isinstance(node, ast.Call) and _call_asserts(node, helpers, seen, under_test):
             return True
     return False
 
 
-def _call_asserts(call: ast.Call, helpers: Mapping[str, Sequence[_Function]], seen: frozenset[str]) -> bool:
+def _call_asserts(
+    call: ast.Call,
+    helpers: Mapping[str, Sequence[_Function]],
+    seen: frozenset[str],
+    under_test: Collection[str],
+) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if name in seen:
         return False
     if own := helpers.get(name):
         # A helper of the project counts by what it does, whatever it is called.
-        return any(_asserts(helper, helpers, seen | {name}) for helper in own)
+        return any(_asserts(helper, helpers, seen | {name}, under_test) for helper in own)
+    if _root(call.func) in under_test and not _OF_MOCKS.fullmatch(name):
+        return False
     if _CHECKING.fullmatch(name) or _CAMEL.fullmatch(name):
         asks_a_mock = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") != "self"
         says_something = not call.args or not all(map(_is_constant, call.args))

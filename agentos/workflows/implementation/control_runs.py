@@ -23,6 +23,9 @@ from agentos.workflows.implementation.suite_report import CaseStatus, SuiteRepor
 
 _LIES: Final = "equals everything"
 _ASKED: Final = (ast.Eq, ast.NotEq, ast.In, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_ASKING_FOR_TRUTH: Final = ("all", "any", "bool", "assertTrue", "assertFalse")
+_MOST_SEEN: Final = 100
+"""Values that others were compared with, to ask the next ones about."""
 _ENDED: Final = "ended"
 _RAISED: Final = "raised"
 _EVENT: Final = "agentos.ending"
@@ -40,6 +43,15 @@ _all_{mark} = BaseException
 
 _found_{mark} = []
 _seen_{mark} = []
+_plain_kinds_{mark} = frozenset((bool, int, float, complex, str, bytes, type(None)))
+
+
+def _is_plain_{mark}(value):
+    if type(value) in _plain_kinds_{mark}:
+        return True
+    if type(value) is dict:
+        value = [*value, *value.values()]
+    return type(value) in (list, tuple, set, frozenset) and all(map(_is_plain_{mark}, value))
 
 
 def _others_{mark}(wanted):
@@ -62,13 +74,19 @@ def _others_{mark}(wanted):
         return [object(), "{mark}"]
     others += [one for one in _seen_{mark} if type(one) is kind]
     _seen_{mark}.append(wanted)
+    del _seen_{mark}[:-{most_seen}]
     return [other for other in others if not other == wanted]
 
 
 def _is_ours_{mark}(value):
-    module = _sys_{mark}.modules.get(type(value).__module__)
-    path = _os_{mark}.path.relpath(getattr(module, "__file__", None) or "/", _os_{mark}.getcwd())
-    return not path.startswith("..") and "test" not in path.lower()
+    kind = type(value)
+    module = _sys_{mark}.modules.get(kind.__module__)
+    code = getattr(getattr(kind, "__eq__", None), "__code__", None)
+    file = code.co_filename if code else getattr(module, "__file__", None)
+    path = _os_{mark}.path.relpath(file or "/", _os_{mark}.getcwd())
+    *folders, name = path.lower().split(_os_{mark}.sep)
+    is_test = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+    return not is_test and not {{"..", "site-packages", "test", "tests", "testing", "spec", "specs"}} & {{*folders}}
 
 
 def _ask_{mark}(value, wanted, line, besides=()):
@@ -81,6 +99,26 @@ def _ask_{mark}(value, wanted, line, besides=()):
         pass
 
 
+def _ask_parts_{mark}(value, wanted, line):
+    pairs = ()
+    if type(value) is dict and type(wanted) is dict:
+        pairs = [(one, wanted[name]) for name, one in value.items() if name in wanted]
+    elif type(value) in (list, tuple) and type(wanted) in (list, tuple):
+        pairs = zip(value, wanted)
+    for one, other in pairs:
+        _ask_parts_{mark}(one, other, line)
+        if not _is_plain_{mark}(one) and _is_ours_{mark}(one):
+            _ask_{mark}(one, other, line)
+
+
+def _ask_both_{mark}(left, right, line):
+    _ask_{mark}(left, right, line)
+    _ask_parts_{mark}(left, right, line)
+    _ask_parts_{mark}(right, left, line)
+    if not _is_plain_{mark}(right) and _is_ours_{mark}(right):
+        _ask_{mark}(right, left, line)
+
+
 def _agrees_{mark}(value, wanted):
     try:
         return any(value == other for other in _others_{mark}(wanted))
@@ -88,34 +126,56 @@ def _agrees_{mark}(value, wanted):
         return False
 
 
-def _pair_{mark}(left, right, line):
-    if _agrees_{mark}(left, right) and left == right:
-        _found_{mark}.append(line)
-    _ask_{mark}(left, right, line)
-    if _is_ours_{mark}(right):
-        _ask_{mark}(right, left, line)
+def _ask_in_{mark}(value, those, line):
+    for one in those if type(those) in (list, tuple, set, frozenset, dict) else ():
+        _ask_{mark}(value, one, line, those)
+
+
+def _ask_order_{mark}(left, right, line):
+    try:
+        if left < right and left > right:
+            _found_{mark}.append(line)
+    except Exception:
+        pass
+
+
+def _ask_distance_{mark}(value, wanted, line):
+    try:
+        if round(value - wanted, 7) == 0 and any(round(value - one, 7) == 0 for one in _others_{mark}(wanted)):
+            _found_{mark}.append(line)
+    except Exception:
+        pass
+
+
+def _pair_{mark}(name, left, right, line):
+    if _is_plain_{mark}(left) and _is_plain_{mark}(right):
+        pass
+    elif name == "in":
+        _ask_in_{mark}(left, right, line)
+    elif name == "order":
+        _ask_order_{mark}(left, right, line)
+    else:
+        if _agrees_{mark}(left, right) and left == right:
+            _found_{mark}.append(line)
+        _ask_both_{mark}(left, right, line)
+        _ask_distance_{mark}(left, right, line)
+        _ask_distance_{mark}(right, left, line)
     return left, right
 
 
-def _compared_{mark}(name, left, right, line):
+def _compared_{mark}(name, left, right, line, is_truth):
     if name == "in":
-        for one in right if type(right) in (list, tuple, set, frozenset) else ():
-            _ask_{mark}(left, one, line, right)
+        if not _is_plain_{mark}(left):
+            _ask_in_{mark}(left, right, line)
         return left in right
-    agrees = name == "eq" and _agrees_{mark}(left, right)
+    is_plain = _is_plain_{mark}(left) and _is_plain_{mark}(right)
+    agrees = is_truth and not is_plain and name == "eq" and _agrees_{mark}(left, right)
     result = getattr(_operator_{mark}, name)(left, right)
     if agrees and result:
         _found_{mark}.append(line)
-    if name in ("eq", "ne"):
-        _ask_{mark}(left, right, line)
-        if _is_ours_{mark}(right):
-            _ask_{mark}(right, left, line)
-    else:
-        try:
-            if left < right and left > right:
-                _found_{mark}.append(line)
-        except Exception:
-            pass
+    # What is no truth may be a question to a database, say.
+    if not is_plain and (is_truth or type(result) is bool):
+        (_ask_both_{mark} if name in ("eq", "ne") else _ask_order_{mark})(left, right, line)
     return result
 """
 
@@ -168,7 +228,7 @@ def _failing(
         attempt.body = test.body
         test.body = [*start, attempt]
     place = _after_future_imports(tree.body)
-    tree.body[place:place] = ast.parse((PRELUDE + _PRELUDE).format(mark=mark)).body
+    tree.body[place:place] = ast.parse((PRELUDE + _PRELUDE).format(mark=mark, most_seen=_MOST_SEEN)).body
     return ast.fix_missing_locations(tree)
 
 
@@ -192,39 +252,74 @@ def _after_future_imports(body: list[ast.stmt]) -> int:
 
 
 class _Asking(ast.NodeTransformer):
-    """Asks the values that `assert a == b` and `assertEqual(a, b)` compare; each side is evaluated once."""
+    """Asks the values that `a == b` and `assertEqual(a, b)` compare, wherever; each side is evaluated once."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
-        self._is_asserted = False
+        self._is_truth = False
+        """Whether the truth of an expression is what is asked for."""
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        self._is_asserted = True
-        node.test = self.visit(node.test)
-        self._is_asserted = False
+        return self._with_test(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return self._with_test(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        return self._with_test(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self._with_test(node)
+
+    def _with_test(self, node: ast.Assert | ast.If | ast.IfExp | ast.While) -> ast.AST:
+        test = self._visit(node.test, is_truth=True)
+        node.test = ast.Constant(None)
+        self._visit(node, is_truth=False, only_parts=True)
+        node.test = test
+        return node
+
+    def _visit(self, node: ast.AST, *, is_truth: bool, only_parts: bool = False) -> ast.expr:
+        before, self._is_truth = self._is_truth, is_truth
+        visited: ast.expr = self.generic_visit(node) if only_parts else self.visit(node)  # type: ignore[assignment]
+        self._is_truth = before
+        return visited
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self._visit(node, is_truth=False, only_parts=True)
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self.generic_visit(node)
-        if not self._is_asserted or len(node.ops) != 1 or not isinstance(node.ops[0], _ASKED):
+        is_truth = self._is_truth
+        self._visit(node, is_truth=False, only_parts=True)
+        if len(node.ops) != 1 or not isinstance(node.ops[0], _ASKED):
             return node
         name = {ast.NotEq: "ne", ast.LtE: "le", ast.GtE: "ge"}.get(
             type(node.ops[0]), type(node.ops[0]).__name__.lower()
         )
-        return self._call("compared", [ast.Constant(name), *_asked_first(node.left, node.comparators[0], name)], node)
+        sides = _asked_first(node.left, node.comparators[0], name)
+        return self._call("compared", [ast.Constant(name), *sides], node, ast.Constant(is_truth))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        is_comparing = name.startswith("assert") and name.endswith("Equal") and "Not" not in name
-        if is_comparing and len(node.args) >= 2 and not any(isinstance(each, ast.Starred) for each in node.args[:2]):
-            pair = self._call("pair", list(_asked_first(node.args[0], node.args[1], "eq")), node)
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        self._visit(node, is_truth=called in _ASKING_FOR_TRUTH, only_parts=True)
+        name = _asked_by_a_call(called) if isinstance(node.func, ast.Attribute) else ""
+        if name and len(node.args) >= 2 and not any(isinstance(each, ast.Starred) for each in node.args[:2]):
+            pair = self._call("pair", [ast.Constant(name), *_asked_first(node.args[0], node.args[1], name)], node)
             node.args[:2] = [ast.Starred(pair, ast.Load())]
         return node
 
-    def _call(self, name: str, arguments: list[ast.expr], node: ast.expr) -> ast.Call:
+    def _call(self, name: str, arguments: list[ast.expr], node: ast.expr, *further: ast.expr) -> ast.Call:
         function = ast.Name(f"_{name}_{self._mark}", ast.Load())
-        return ast.Call(function, [*arguments, ast.Constant(node.lineno)], [])
+        return ast.Call(function, [*arguments, ast.Constant(node.lineno), *further], [])
+
+
+def _asked_by_a_call(method: str) -> str:
+    """What an assertion of unittest's asks of its first two arguments; empty when it is about something else."""
+    if not method.startswith("assert") or "Not" in method:
+        return ""
+    if method.startswith(("assertGreater", "assertLess")):
+        return "order"
+    return "in" if method == "assertIn" else "eq" if method.endswith("Equal") else ""
 
 
 def _asked_first(left: ast.expr, right: ast.expr, name: str) -> tuple[ast.expr, ast.expr]:

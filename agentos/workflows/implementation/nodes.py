@@ -313,11 +313,12 @@ def _without_assertion(worktree: ProjectWorktree, state: ImplementationState) ->
     """New and changed tests that could not fail if the code were wrong, by id."""
     others = {path: worktree.text(path) for path in worktree.python_files() if is_test_path(path)}
     base = state["baseline"].commit
+    under_test = {module_name(path) or "" for path in _listed_files(state) if not is_test_path(path)}
     return [
         f"{path}::{name}"
         for path in state["scaffold"].files
         if path in others and is_test_file(path)
-        for name in without_assertion(others[path], others, worktree.text_at(base, path))
+        for name in without_assertion(others[path], others, worktree.text_at(base, path), under_test=under_test)
     ]
 
 

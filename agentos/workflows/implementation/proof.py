@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from agentos.text.words import counted
 from agentos.workflows.context import Context
-from agentos.workflows.implementation.assertions import function_names
+from agentos.workflows.implementation.assertions import function_names, names_from, without_assertion
 from agentos.workflows.implementation.clean_checkout import (
     CleanCheckout,
     changed_configuration,
@@ -30,7 +30,7 @@ from agentos.workflows.implementation.control_runs import (
     made_to_fail,
 )
 from agentos.workflows.implementation.file_operations import Policy
-from agentos.workflows.implementation.judging import defined_tests, is_test_file
+from agentos.workflows.implementation.judging import defined_tests, is_test_file, module_name
 from agentos.workflows.implementation.mutation import Mutant, mutants, only_computes, rewritten
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
@@ -52,6 +52,9 @@ _MOST_FURTHER_MUTANTS: Final = 4
 _LEAST_MUTANT_SECONDS: Final = 20.0
 _RUN_OF_A_MACHINE: Final = "runTest"
 """The name of tests that libraries make of a class, such as Hypothesis of a state machine."""
+
+
+_LEFT_TO_CODE: Final = "leaves its assertion to code of the branch: what must hold is written before the code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +125,9 @@ class Proof:
     mutation: Mutation | None = None
     """What the new tests said of code broken on purpose; None when it was not asked."""
     unread: str = ""
-    """A new test that no file of the project defines: nobody can read what it asserts."""
+    """Why nobody could read what a new test asserts before there was code, in words."""
+    unsteady: str = ""
+    """A new test that has other parameters in every run: no two runs of it can be compared."""
     written: tuple[str, ...] = ()
     """Modules and files of tests that the runs wrote: what needs them needs what is not committed."""
     unverified: tuple[str, ...] = ()
@@ -138,8 +143,13 @@ class Proof:
                 f"{self.written[0]!r} is written while tests run, and what is not in the commit does not count: "
                 "commit it, or write to a temporary folder"
             )
+        if self.unsteady:
+            return (
+                f"{self.unsteady} has other parameters on every run, so that no two runs can be compared: "
+                "give it parameters, or ids, that stay"
+            )
         if self.unread:
-            return f"{self.unread} is made while its file is loaded: write it down, so that it can be read"
+            return self.unread
         return self.mutation.weakness if self.mutation else ""
 
 
@@ -159,6 +169,7 @@ def prove(context: Context, claim: Claim, is_worth_it: Callable[[Proof], bool]) 
         reached = _reached(claim, report, suite)
         written = _written(claim, reached, report, suite)
         proof = Proof(new_tests=report, suite=suite, owed=owed, excused=excused, written=written, reached=reached)
+        proof = replace(proof, unsteady=_unsteady(report, suite))
         if not is_worth_it(proof):
             return proof
         if former:
@@ -248,14 +259,23 @@ class _Trial:
         return {case.id for case in self.claim.baseline.suite.cases or ()}
 
     def _unread(self, report: SuiteReport) -> str:
-        """The first new test whose name no test file of the project defines; one may inherit from another file."""
-        place = self.checkout.worktree
-        known = {_RUN_OF_A_MACHINE}
-        for path in place.python_files():
-            if is_test_path(path):
-                known |= function_names(place.text(path))
-        new = sorted(report.passed - self._before)
-        return next((test for test in new if without_parameters(test).rpartition("::")[2] not in known), "")
+        """The first new test that asserts what no test file says, in words; one may inherit from another file."""
+        place, base = self.checkout.worktree, self.claim.baseline.commit
+        sources = {path: place.text(path) for path in place.python_files() if is_test_path(path)}
+        known = {_RUN_OF_A_MACHINE}.union(*map(function_names, sources.values()))
+        with_the_code = {module_name(path) or "" for path in self._python_code}
+        for path in filter(is_test_file, set(self.claim.tests) & set(sources)):
+            before = place.text_at(base, path)
+            for name in without_assertion(sources[path], sources, before, under_test=with_the_code):
+                return f"{path}::{name} {_LEFT_TO_CODE}"
+        for test in sorted(report.passed - self._before):
+            path, _, name = without_parameters(test).partition("::")
+            if name.rpartition("::")[2] not in known:
+                return f"{test} is made while its file is loaded: write it down, so that it can be read"
+            is_inherited = f"{path}::{name}" not in defined_tests(path, sources.get(path, ""))
+            if is_inherited and set(name.split("::")) & names_from(sources.get(path, ""), with_the_code):
+                return f"{test} {_LEFT_TO_CODE}"
+        return ""
 
     def _control_files(self, suite_seconds: float) -> list[str]:
         """Every test file if the suite is quick, else the new ones and some that code cannot guess."""
@@ -348,6 +368,13 @@ def _reached(claim: Claim, *runs: SuiteReport) -> tuple[Reached, ...]:
     return tuple(
         dict.fromkeys(one for one in found if one.path in changed or (not one.path and one.what not in known))
     )
+
+
+def _unsteady(first: SuiteReport, second: SuiteReport) -> str:
+    """A test that passed in the first run and ran with other parameters in the second one (pure)."""
+    ran = {case.id for case in second.cases or ()}
+    others = {without_parameters(test) for test in ran}
+    return next((test for test in sorted(first.passed - ran) if without_parameters(test) in others), "")
 
 
 def _written(claim: Claim, reached: Sequence[Reached], *runs: SuiteReport) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.sandbox.usage import bytes_written, nameless_bytes
+from agentos.sandbox.usage import TooDeep, bytes_written, nameless_bytes
 
 _MB = 1024 * 1024
 
@@ -37,9 +37,10 @@ def test_a_process_that_is_gone_has_none() -> None:
     assert nameless_bytes([2**22 + 1]) == (0, 0)
 
 
-def test_what_no_path_leads_to_is_more_than_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_path_leads_to_cannot_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(20):
         Path("d" * 250).mkdir()
         os.chdir("d" * 250)
-    assert bytes_written([str(tmp_path)], since=0, enough=10**9) > 10**9
+    with pytest.raises(TooDeep):
+        bytes_written([str(tmp_path)], since=0, enough=10**9)

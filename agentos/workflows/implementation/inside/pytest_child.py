@@ -50,6 +50,7 @@ FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame", "f_back")
 MEANS = frozenset(
     {
         *("sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile"),
+        "sys.addaudithook",
         *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "object.__setattr__", "object.__getattr__"),
         *("code.__new__", "exec", "compile", "open", "os.listdir", "os.scandir", "os.fork", "os.forkpty", "os.exec"),
         *("os.link", "os.symlink", "os.rename", "os.remove", "os.truncate"),

@@ -74,3 +74,24 @@ def test_unittest_classes_are_read_whatever_they_are_called_and_old_tests_are_no
     assert without_assertion(source, {}) == ("Doubles::test_b",)
     assert without_assertion(source, {}, former=source) == ()
     assert without_assertion("def test_x(:", {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "counts"),
+    [
+        ("check_double(4, twice)", False),
+        ("double.check(4, twice)", False),
+        ("checks = Checks()\n    checks.expect(twice)", False),
+        ("double.send.assert_called_once_with(twice)", True),
+        ("checks = Checks()\n    assert checks.expect(twice)", True),
+        ("kept.assert_equal(double(4), twice)", True),
+        ("with pytest.raises(ValueError):\n        check_double(4, twice)", True),
+    ],
+)
+def test_what_is_under_test_asserts_nothing_whatever_it_is_called(body: str, counts: bool) -> None:
+    source = (
+        "from tally.checks import check_double, Checks\nfrom tally import double\nfrom tally import kept\n\n\n"
+        f"def test_x(twice):\n    {body}\n"
+    )
+    found = without_assertion(source, {}, under_test={"tally.checks", "tally.double"})
+    assert found == (() if counts else ("test_x",))

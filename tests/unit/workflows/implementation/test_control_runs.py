@@ -122,6 +122,19 @@ def test_either():
     assert x in (1, 2, 3) and 8 == 2 * 4 and 1 < x <= 2
     assert float("inf") == float("inf") and 1e300 == 1e300
     assert (1, mock.ANY) == (1, 5)
+    assert [mock.ANY, {"a": mock.ANY}] == [1, {"a": 2}]
+
+class Question:
+    # As a mapper of objects makes one of a comparison: no truth.
+    def __eq__(self, other):
+        return Question()
+
+def test_questions():
+    kept = [Question() == 3, (Question() == 4, 1)]
+    assert len(kept) == 2 and isinstance(Question() == 3, Question)
+
+def test_many():
+    assert all(number == number + 0 for number in range(100_000))
 """
 
 
@@ -141,7 +154,7 @@ def test_honest_comparisons_are_no_lies(tmp_path: Path) -> None:
         "test_a.py",
     ]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
-    assert "2 failed" in said.splitlines()[-1]
+    assert "4 failed" in said.splitlines()[-1]
     assert "mark1equals everything" not in said
 
 
