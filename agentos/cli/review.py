@@ -160,7 +160,8 @@ def _answer(arguments: argparse.Namespace) -> Any | None:
     try:
         value = json.loads(arguments.answer)
     except ValueError as error:
-        raise UsageError(f"--answer is not valid JSON: {error}.") from None
+        hint = """Text has quotes of its own, as in --answer '"yes"'."""
+        raise UsageError(f"--answer is not valid JSON: {error}. {hint}") from None
     if value is None:
         raise UsageError("--answer null is not an answer.")
     return value

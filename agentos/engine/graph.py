@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
@@ -33,6 +34,8 @@ ROOT = "__root__"
 """LangGraph's only key for a state that is no object."""
 INTERRUPT = "__interrupt__"
 """LangGraph's key for questions among the values of a state."""
+RESUME = "__resume__"
+"""LangGraph's channel for answers."""
 _STREAM, _RUNTIME = "__pregel_stream", "__pregel_runtime"
 """Where LangGraph looks for the stream and the runtime of whoever runs it. Asking it to stream custom events itself
 would run every node in a thread, where no signal reaches it."""
@@ -85,6 +88,23 @@ _FORGOTTEN = (
     "What nodes had put into the graph's InMemoryStore is gone: it ended with their process. "
     "Compile the graph without a store, and what they put is kept."
 )
+
+
+_ASKS_FROM_THE_FIRST = (
+    "After an edit a node starts from its beginning and asks its first question again. The new answer was to a later "
+    "question and is not used."
+)
+
+
+def _has_used_answers(graph: AnyGraph, checkpoint: ItemCheckpoint) -> bool:
+    """Whether what waits has had answers before: an edit takes them away, and the next goes to the first question."""
+    inside = tuple(f"{task.name}:{task.id}" for task in graph.get_state(checkpoint.config).tasks)
+    thread: RunnableConfig = {"configurable": {"thread_id": checkpoint.config["configurable"]["thread_id"]}}
+    saved = [checkpoint.saver.get_tuple(checkpoint.config)]
+    saved += [
+        s for s in checkpoint.saver.list(thread) if s.config["configurable"]["checkpoint_ns"].startswith(inside)
+    ]
+    return any(channel == RESUME for each in saved if each for _task, channel, _value in each.pending_writes or ())
 
 
 def _is_in_memory(store: Any) -> bool:
@@ -217,6 +237,9 @@ class Execution:
             self.checkpoint.forget_used_answers()
         if steps.person.edit is not None:
             _refuse_unknown_keys(steps.person.edit, _state_keys(compiled))
+            if steps.person.answers and _has_used_answers(compiled, self.checkpoint):
+                steps.person = replace(steps.person, answers={})
+                self.options.on_notice(_ASKS_FROM_THE_FIRST)
             with self.checkpoint.editing():
                 compiled.update_state(self.checkpoint.config, dict(steps.person.edit))
         steps.containers = containers(compiled)

@@ -15,7 +15,7 @@ from agentos.keys.leases import Lease
 from agentos.keys.memory import LimitMemory
 from agentos.keys.pool import KeyPool
 from agentos.llm.attempts import without_secret
-from agentos.llm.calls import sdk
+from agentos.llm.calls import preload, sdk
 from agentos.llm.cancellation import Cancellation
 from agentos.llm.conversation import Message
 from agentos.llm.types import Attempted, Request
@@ -72,6 +72,8 @@ def refusal_of(credential: Credential, model: str) -> tuple[int | None, str]:
 def check_keys(credentials: CredentialSet, models: Sequence[str] = ()) -> list[Checked]:
     """One call with each key, a few at once. What is learned is remembered. `models` replace the cheap ones."""
     chosen = _models(models)
+    # All before the first call: while an SDK loads, connections that others wait for would time out.
+    preload([each.spec.provider for each in credentials.credentials])
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="key-check") as threads:
         attempts = list(threads.map(lambda each: _call(each, chosen[each.spec.provider]), credentials.credentials))
     _remember(credentials, [attempted.evidence for attempted in attempts], chosen)

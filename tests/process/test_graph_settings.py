@@ -340,6 +340,51 @@ def test_an_edit_of_a_key_that_the_state_does_not_have_is_refused(sandbox: Sandb
     assert sandbox.run(graph="asking.py:stopping").code == 0
 
 
+ASKING_TWICE = """
+    from typing import TypedDict
+    from langgraph.graph import START, StateGraph
+    from langgraph.types import interrupt
+
+    class State(TypedDict, total=False):
+        draft: str
+        said: list
+
+    def ask(state: State):
+        return {"said": [interrupt("first?"), interrupt("second?")]}
+
+    inner = StateGraph(State)
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    flat = inner.compile()
+    nested = StateGraph(State)
+    nested.add_node("inner", flat)
+    nested.add_edge(START, "inner")
+"""
+
+
+@pytest.mark.parametrize("graph", ["asking.py:flat", "asking.py:nested"])
+def test_an_answer_to_a_later_question_is_not_given_to_the_first_one_after_an_edit(
+    sandbox: Sandbox, graph: str
+) -> None:
+    write(sandbox, "asking.py", ASKING_TWICE)
+    sandbox.write_items({"id": "a"})
+    sandbox.run(graph=graph)
+    sandbox.command("review", "a", "--answer", '"one"')
+    sandbox.run(graph=graph)
+    sandbox.command("review", "a", "--answer", '"two"', "--edit", '{"draft": "better"}')
+
+    edited = sandbox.run(graph=graph)
+
+    assert edited.code == 3, edited
+    assert "The new answer was to a later question and is not used." in edited.stdout
+    assert sandbox.command("review", "a").lines[0] == "first?"
+    sandbox.command("review", "a", "--answer", '"one"')
+    sandbox.run(graph=graph)
+    sandbox.command("review", "a", "--answer", '"two"')
+    done = sandbox.run("--output", "-", graph=graph)
+    assert states(done) == {"a": {"draft": "better", "said": ["one", "two"]}}
+
+
 ASKING_ON = """
     from typing import TypedDict
     from langgraph.graph import START, StateGraph

@@ -119,6 +119,7 @@ def test_nothing_waits_says_so_and_wrong_answers_are_refused(story: Story) -> No
         (("LLD-1", "--revise", "  "), "--revise needs to say what to change"),
         (("--approve",), "An answer is for one item"),
         (("LLD-1", "--answer", "{"), "not valid JSON"),
+        (("LLD-1", "--answer", "yes"), """Text has quotes of its own, as in --answer '"yes"'."""),
     ):
         done = story.backlog.command("review", *arguments)
         assert (done.code, done.stdout) == (2, "")
