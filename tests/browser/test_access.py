@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from backlog import Backlog
+from harness import eventually
 from test_review import parked
 from windows import AXE_PATH, PHONE, WIDE, Dashboard, OpenWindow, Window, dashboard_of, only_run
 
@@ -71,6 +72,21 @@ def test_the_theme_is_the_systems_until_somebody_chooses(dashboard: Dashboard, w
     assert shown.page.evaluate(background) == dark
     shown.page.reload()
     assert shown.page.evaluate(background) == dark
+
+
+def test_the_timeline_is_drawn_in_the_colours_of_the_theme(
+    backlog: Backlog, dashboard: Dashboard, window: OpenWindow
+) -> None:
+    shown = window(dashboard.run(only_run(backlog), "/timeline"), color_scheme="dark")
+    shown.page.locator("#timeline-sums td").first.wait_for()
+
+    def lane() -> list[int]:
+        pixel = "document.querySelector('canvas').getContext('2d').getImageData(70, 45, 1, 1).data"
+        return list(shown.page.evaluate(f"[...{pixel}].slice(0, 3)"))
+
+    for scheme, is_of_it in (("dark", lambda found: max(found) < 64), ("light", lambda found: min(found) > 192)):
+        shown.page.emulate_media(color_scheme=scheme)
+        eventually(lambda is_of_it=is_of_it: is_of_it(lane()), f"the lane's ground is {scheme}")
 
 
 def test_nothing_moves_for_who_asked_for_no_motion(
