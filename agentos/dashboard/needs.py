@@ -59,9 +59,7 @@ def needs_of(
 def _of_run(view: RunView, can_steer: bool, resume_command: str) -> Iterator[Document]:
     match view.state:
         case RunState.LOST:
-            text = (
-                "the coordinator's process is gone; its items continue from their checkpoints with the same command"
-            )
+            text = "its coordinator is gone; the same command continues from the checkpoints"
             yield _need("lost", None, text, [action("copy", "Copy the command", primary=True)], resume_command)
         case RunState.STALLED:
             text = f"nothing recorded for {duration(view.elapsed - view.last_at)}, although items are at work"

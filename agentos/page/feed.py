@@ -211,7 +211,9 @@ class RunFeed:
 
     def _past_durations(self) -> list[float]:
         view = self.view
-        return past_durations(Path(view.project_dir), view.workflow, view.models) if view.project_dir else []
+        if not view.project_dir:
+            return []
+        return past_durations(Path(view.project_dir), view.workflow, view.models, before=self.run_dir.name)
 
     def _look_whether_it_lives(self) -> None:
         """Asked before what was written last is read: a run that is dead by then has nothing more to say."""

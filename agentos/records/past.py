@@ -16,12 +16,13 @@ _RUNS_FOR_ESTIMATES = 20
 DURATIONS_FOR_ESTIMATES = 500
 
 
-def past_durations(project_dir: Path, workflow: str, models: Sequence[str] = ()) -> list[float]:
+def past_durations(project_dir: Path, workflow: str, models: Sequence[str] = (), *, before: str = "") -> list[float]:
     """Seconds that items of this workflow took in recent runs of this project, newest run first. Cheap.
 
     With models, only of runs with these very ones: a rehearsal takes a second for what a model takes minutes for.
+    `before` a run, only of runs that began earlier: a run is not judged by itself.
     """
-    items = _past_items(project_dir, workflow)
+    items = _past_items(project_dir, workflow, before)
     return [item.seconds for item, called in items if not models or set(called) == set(models)]
 
 
@@ -32,10 +33,10 @@ def past_costs(project_dir: Path, workflow: str, models: Sequence[str]) -> list[
     return [item.cost_usd for item in items] if is_priced else []
 
 
-def _past_items(project_dir: Path, workflow: str) -> list[tuple[ItemSummary, tuple[str, ...]]]:
+def _past_items(project_dir: Path, workflow: str, before: str = "") -> list[tuple[ItemSummary, tuple[str, ...]]]:
     """Items that recent runs worked on to some end, each with the models of its run."""
     items: list[tuple[ItemSummary, tuple[str, ...]]] = []
-    for summary in islice(_past_summaries(str(project_dir.resolve()), workflow), _RUNS_FOR_ESTIMATES):
+    for summary in islice(_past_summaries(str(project_dir.resolve()), workflow, before), _RUNS_FOR_ESTIMATES):
         items += [
             (item, summary.models) for item in summary.items if item.attempts and not item.outcome.is_unfinished
         ]
@@ -44,10 +45,12 @@ def _past_items(project_dir: Path, workflow: str) -> list[tuple[ItemSummary, tup
     return items[:DURATIONS_FOR_ESTIMATES]
 
 
-def _past_summaries(project: str, workflow: str) -> Iterator[RunSummary]:
+def _past_summaries(project: str, workflow: str, before: str) -> Iterator[RunSummary]:
     """Of runs of this project and workflow, newest first. However many others are newer, up to a bound on work."""
     left = BYTES_FOR_ESTIMATES
     for run_dir in run_dirs():
+        if before and run_dir.name >= before:
+            continue
         try:
             size = (run_dir / SUMMARY_NAME).stat().st_size
         except OSError:

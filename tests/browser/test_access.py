@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from backlog import Backlog
+from harness import eventually
 from test_review import parked
 from windows import AXE_PATH, PHONE, WIDE, Dashboard, OpenWindow, Window, dashboard_of, only_run
 
@@ -17,22 +20,22 @@ def dashboard(backlog: Backlog) -> Dashboard:
     return dashboard_of(backlog)
 
 
-def visited(shown: Window, dashboard: Dashboard, run: str) -> list[str]:
-    """Go to each view in turn, and tell where."""
+def visited(shown: Window, run: str) -> Iterator[str]:
+    """Go to each view in turn, and tell where. The one before stays for a while: what is awaited is not in it."""
     base = shown.page.url.partition("#")[0]
     for place, awaited in (
-        ("#/", "table.plain"),
+        ("#/", "main:has(h1:text-is('Runs')) table.plain"),
         (f"#/runs/{run}", ".item-row"),
-        (f"#/runs/{run}/timeline", "canvas"),
-        (f"#/runs/{run}/keys", ".empty, .card"),
-        (f"#/runs/{run}/notes", "#tab-panel"),
-        (f"#/runs/{run}/items/1/review", ".prose"),
+        (f"#/runs/{run}/timeline", "#timeline-sums td"),
+        (f"#/runs/{run}/keys", "[aria-labelledby=tab-keys] .empty"),
+        (f"#/runs/{run}/notes", "[aria-labelledby=tab-notes]"),
+        (f"#/runs/{run}/items/1/review", "[aria-labelledby=tab-review] .prose"),
         (f"#/runs/{run}/items/1/log", ".log .line"),
-        (f"#/runs/{run}/items/1/documents", ".prose"),
-        (f"#/runs/{run}/items/1/about", "table.plain"),
-        ("#/history", "table.plain"),
-        ("#/workstreams", ".empty, table.plain"),
-        ("#/keys", ".empty, .card"),
+        (f"#/runs/{run}/items/1/documents", "[aria-labelledby=tab-documents] .prose"),
+        (f"#/runs/{run}/items/1/about", "[aria-labelledby=tab-about] table.plain"),
+        ("#/history", "main:has(h1:text-is('History')) table.plain"),
+        ("#/workstreams", "main:has(h1:text-is('Workstreams')) .empty"),
+        ("#/keys", "main:has(h1:text-is('Keys')) .empty"),
     ):
         shown.page.goto(base + place)
         shown.page.locator(awaited).first.wait_for()
@@ -45,13 +48,13 @@ def test_axe_finds_nothing_serious(
     backlog: Backlog, dashboard: Dashboard, window: OpenWindow, scheme: str, size: dict[str, int]
 ) -> None:
     shown = window(dashboard.control, size=size, color_scheme=scheme)
-    found = {place: shown.serious_findings() for place in visited(shown, dashboard, only_run(backlog))}
+    found = {place: shown.serious_findings() for place in visited(shown, only_run(backlog))}
     assert {place: wrong for place, wrong in found.items() if wrong} == {}
 
 
 def test_no_view_is_wider_than_its_screen(backlog: Backlog, dashboard: Dashboard, window: OpenWindow) -> None:
     shown = window(dashboard.control)
-    for place in visited(shown, dashboard, only_run(backlog)):
+    for place in visited(shown, only_run(backlog)):
         for size in SIZES:
             shown.page.set_viewport_size(size)
             wide = shown.page.evaluate("document.documentElement.scrollWidth")
@@ -69,6 +72,21 @@ def test_the_theme_is_the_systems_until_somebody_chooses(dashboard: Dashboard, w
     assert shown.page.evaluate(background) == dark
     shown.page.reload()
     assert shown.page.evaluate(background) == dark
+
+
+def test_the_timeline_is_drawn_in_the_colours_of_the_theme(
+    backlog: Backlog, dashboard: Dashboard, window: OpenWindow
+) -> None:
+    shown = window(dashboard.run(only_run(backlog), "/timeline"), color_scheme="dark")
+    shown.page.locator("#timeline-sums td").first.wait_for()
+
+    def lane() -> list[int]:
+        pixel = "document.querySelector('canvas').getContext('2d').getImageData(70, 45, 1, 1).data"
+        return list(shown.page.evaluate(f"[...{pixel}].slice(0, 3)"))
+
+    for scheme, is_of_it in (("dark", lambda found: max(found) < 64), ("light", lambda found: min(found) > 192)):
+        shown.page.emulate_media(color_scheme=scheme)
+        eventually(lambda is_of_it=is_of_it: is_of_it(lane()), f"the lane's ground is {scheme}")
 
 
 def test_nothing_moves_for_who_asked_for_no_motion(

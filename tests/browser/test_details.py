@@ -184,6 +184,7 @@ def test_a_record_of_an_earlier_version_is_shown_as_far_as_it_tells(sandbox: San
         path.write_text("".join(f"{json.dumps(line)}\n" for line in kept if line["type"] != "preflight_done"))
         shown = window(dashboard_of(sandbox).run(run))
         shown.check_row("1", "approved")
+        shown.check_row("1", "2.0s")
         shown.check_row("2", "failed")
         assert shown.page.locator(".problem").count() == 0
 

@@ -24,9 +24,9 @@ def test_an_empty_home_says_how_to_start(sandbox: Sandbox, window: OpenWindow) -
     shown = window(dashboard_of(sandbox).control)
     shown.check_sees("no runs yet")
     assert "agentos" in shown.page.locator(".command").inner_text()
-    for place in ("history", "workstreams", "keys"):
-        shown.page.goto(shown.page.url.partition("#")[0] + f"#/{place}")
-        shown.page.locator(".empty h2").wait_for()
+    for place in ("History", "Workstreams", "Keys"):
+        shown.page.get_by_role("link", name=place).click()
+        shown.page.locator(f"main:has(h1:text-is('{place}')) .empty h2").wait_for()
 
 
 def test_a_run_that_is_not_there_is_said(sandbox: Sandbox, window: OpenWindow) -> None:

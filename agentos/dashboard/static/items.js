@@ -49,6 +49,13 @@ export function elapsedOf(item, now) {
   return item.started === null || item.started === undefined ? null : Math.max(0, now - item.started);
 }
 
+/** Runs on by the second while it is at work; once it has ended, as exact as what it usually takes. */
+export function elapsedWords(item, now) {
+  if (item.started === null) return "";
+  const seconds = elapsedOf(item, now);
+  return item.state === "ended" ? duration(seconds) : clock(seconds);
+}
+
 export function itemsView(store) {
   const chosen = recall(store.run);
   const list = new VirtualList({
@@ -274,7 +281,7 @@ function drawDots(dots, item, stages) {
 
 function drawTime(item, now, { timeCell, meterBox, bar, time }) {
   const seconds = elapsedOf(item, now);
-  setText(time, seconds === null ? "" : clock(seconds));
+  setText(time, elapsedWords(item, now));
   const usual = item.usual;
   const part = usual && seconds !== null ? seconds / usual : null;
   meterBox.style.visibility = part === null || item.state === "ended" ? "hidden" : "visible";

@@ -11,5 +11,6 @@ export function sanitisedDocument(html) {
     if (link.getAttribute("href").startsWith("#")) link.removeAttribute("href");
     else Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
   }
+  for (const wide of box.querySelectorAll("table, pre")) wide.tabIndex = 0; // They may scroll sideways: by keys as well.
   return box;
 }

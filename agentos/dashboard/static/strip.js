@@ -2,7 +2,7 @@
 
 import { changeBudget, parallel, pause, resume, stopRun } from "./acts.js";
 import { button, h, keepingFocus, setChildren } from "./dom.js";
-import { clock, count, countdown, moment, money, plural } from "./format.js";
+import { clock, count, countdown, duration, moment, money, plural } from "./format.js";
 import { command, meter, problem, stack, stateWord } from "./widgets.js";
 
 export function stripView(store) {
@@ -90,14 +90,14 @@ function factsOf(store) {
 
 function elapsedFact(strip, now) {
   const seconds = strip.is_live ? Math.max(now, strip.elapsed) : strip.elapsed;
-  return { name: strip.is_live ? "Elapsed" : "Took", value: clock(seconds), more: strip.usual?.words ?? "" };
+  return { name: strip.is_live ? "Elapsed" : "Took", value: strip.is_live ? clock(seconds) : duration(seconds), more: strip.usual?.words ?? "" };
 }
 
 function etaFact(strip) {
   const ended = strip.ended.toLocaleString("en");
   const done = `${ended} of ${plural(strip.total, "item")} ended`;
   if (strip.eta) return { name: "Time left", value: strip.eta.words, more: done };
-  return { name: "Items", value: `${ended} of ${strip.total.toLocaleString("en")}`, more: strip.is_live ? "time left: not known yet" : "" };
+  return { name: "Items", value: `${ended} of ${strip.total.toLocaleString("en")}`, more: strip.is_live && strip.ended < strip.total ? "time left: not known yet" : "" };
 }
 
 function spentFact(strip) {

@@ -29,7 +29,6 @@ export function themeSwitch() {
 }
 
 function changed() {
-  known.clear();
   document.dispatchEvent(new Event("themechange"));
 }
 
@@ -48,6 +47,11 @@ function keep(name) {
 
 export function isDark() {
   return chosen() === "dark" || (chosen() === "auto" && SYSTEM_IS_DARK.matches);
+}
+
+/** Who draws looks them up anew: that the theme changes may be told after it shows. */
+export function forgetColours() {
+  known.clear();
 }
 
 /** The page's colours for what is drawn on a canvas, which knows no tokens. */

@@ -3,7 +3,7 @@
 import { itemHash } from "./acts.js";
 import { button, h, setChildren, setText } from "./dom.js";
 import { clock, duration, percent } from "./format.js";
-import { colour, isDark } from "./theme.js";
+import { colour, forgetColours, isDark } from "./theme.js";
 import { announce } from "./widgets.js";
 
 const [LABELS, AXIS, LANE, PAD, LEAST_LABEL] = [64, 26, 34, 4, 44];
@@ -79,6 +79,7 @@ export function timelineView(store) {
 
   const draw = () => {
     frame = 0;
+    forgetColours();
     const lanes = slotCount();
     const [width, height] = [box.clientWidth, AXIS + lanes * LANE + PAD];
     if (!width) return;

@@ -2,10 +2,9 @@
 
 import { get } from "./api.js";
 import { button, h, keepingFocus, setChildren } from "./dom.js";
-import { clock, count, duration, moment, money, percent } from "./format.js";
+import { count, duration, moment, money, percent } from "./format.js";
 import { isFrozen, isRunThere } from "./frozen.js";
-import { kindClass, loading, meter, notice, refused, stateWord } from "./widgets.js";
-import { table } from "./view-item.js";
+import { kindClass, loading, meter, notice, refused, stateWord, table } from "./widgets.js";
 
 const NODES_SHOWN = 40;
 
@@ -67,9 +66,7 @@ function runsTable(runs, pick) {
     h("td", { class: "n" }, run.wall_seconds === null ? "" : duration(run.wall_seconds), meter((run.wall_seconds ?? 0) / longest)),
     h("td", { class: "n", text: run.speed_up ? `${run.speed_up.toFixed(1)}×` : "" }), h("td", { class: "n", text: run.tokens ? count(run.tokens) : "" }),
     h("td", { class: "n", text: run.cost_usd ? money(run.cost_usd) : "" }), h("td", { class: "keep dim", text: moment(run.started) }));
-  return h("div", { class: "panel table-scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, isFrozen ? null : h("td"), ...[["Run"], ["State"], ["Success", 1], ["Wall time", 1], ["Speed-up", 1], ["Tokens", 1], ["Cost", 1], ["Started"]].map(([text, isNumber]) => h("th", { scope: "col", class: isNumber ? "n" : "", text })))),
-    h("tbody", {}, runs.map(row))));
+  return table("Runs", [...(isFrozen ? [] : [[""]]), ["Run"], ["State"], ["Success", 1], ["Wall time", 1], ["Speed-up", 1], ["Tokens", 1], ["Cost", 1], ["Started"]], runs.map(row));
 }
 
 function flakyPart(flaky) {
@@ -111,7 +108,7 @@ function factsPart(both) {
 
 function itemsPart(both) {
   const changed = both.items.filter((item) => item.is_changed);
-  const side = (end) => (end ? [stateWord(end.kind, end.words), " ", h("span", { class: "dim", text: end.seconds === null || end.seconds === undefined ? "" : clock(end.seconds) })] : h("span", { class: "dim", text: "not in this run" }));
+  const side = (end) => (end ? [stateWord(end.kind, end.words), " ", h("span", { class: "dim", text: duration(end.seconds) })] : h("span", { class: "dim", text: "not in this run" }));
   const rows = (changed.length ? changed : both.items).slice(0, 500).map((item) => h("tr", {}, h("th", { scope: "row", text: item.label }), h("td", {}, side(item.a)), h("td", {}, side(item.b))));
   const title = changed.length ? `Items that ended differently (${changed.length})` : "Every item ended as before";
   return h("section", {}, h("h2", { class: "section", text: title }), h("div", { class: "panel table-scroll" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "Item" }), runHeading(both.a), runHeading(both.b))), h("tbody", {}, rows))));

@@ -4,7 +4,7 @@ import { h, keepingFocus, setChildren } from "./dom.js";
 import { clock, duration, moment, money, plural } from "./format.js";
 import { SILENT_MS, Stream } from "./live.js";
 import { endsOf } from "./strip.js";
-import { notice, stack, stateWord } from "./widgets.js";
+import { notice, stack, stateWord, table } from "./widgets.js";
 
 export function homeView(home, onState) {
   const body = h("div");
@@ -50,10 +50,7 @@ function liveCard(run) {
 }
 
 function pastTable(runs) {
-  const headings = [["Run"], ["State"], ["Items"], ["", 0], ["Time", 1], ["Speed-up", 1], ["Cost", 1], ["Started"]];
-  return h("div", { class: "panel table-scroll", tabindex: "0", role: "region", "aria-label": "Past runs" }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, headings.map(([text, isNumber]) => (text ? h("th", { scope: "col", class: isNumber ? "n" : "", text }) : h("td"))))),
-    h("tbody", {}, runs.map(pastRow))));
+  return table("Past runs", [["Run"], ["State"], ["Items"], [""], ["Time", 1], ["Speed-up", 1], ["Cost", 1], ["Started"]], runs.map(pastRow));
 }
 
 function pastRow(run) {

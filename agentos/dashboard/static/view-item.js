@@ -5,10 +5,10 @@ import { actionButton, itemHash } from "./acts.js";
 import { changes, diffView } from "./diff.js";
 import { append, button, h, icon, keepingFocus, setChildren } from "./dom.js";
 import { clock, count, duration, money, plural } from "./format.js";
-import { elapsedOf, marksOf, placeOfEnd } from "./items.js";
+import { elapsedWords, marksOf, placeOfEnd } from "./items.js";
 import { logView } from "./log.js";
 import { sanitisedDocument } from "./sanitised.js";
-import { command, kindClass, loading, refused, stateWord, tabList, tabPanel } from "./widgets.js";
+import { command, kindClass, loading, refused, stateWord, tabList, tabPanel, table } from "./widgets.js";
 
 const DOT_STATES = { d: "done", n: "now", w: "now", x: "bad", "-": "", ".": "" };
 
@@ -137,9 +137,9 @@ function nowWords(item, now) {
 }
 
 function headView(store, item, detail) {
-  const seconds = elapsedOf(item, store.now());
+  const elapsed = elapsedWords(item, store.now());
   const facts = [
-    seconds === null ? null : ["Time", clock(seconds), item.usual ? `usually ${duration(item.usual)}` : ""],
+    elapsed ? ["Time", elapsed, item.usual ? `usually ${duration(item.usual)}` : ""] : null,
     item.attempt > 1 ? ["Attempt", String(item.attempt), item.resumed_after ? `continued after ${item.resumed_after}` : ""] : null,
     item.cluster_node ? ["Node", item.cluster_node, ""] : null,
     item.input_tokens + item.output_tokens ? ["Tokens", count(item.input_tokens + item.output_tokens), `${count(item.input_tokens)} in, ${count(item.output_tokens)} out`] : null,
@@ -246,11 +246,6 @@ function callsTable(calls) {
     h("td", {}, h("span", { class: kindClass(call.kind), text: call.words })), h("td", { class: "n", text: call.waited >= 0.1 ? duration(call.waited) : "" }), h("td", { class: "n", text: duration(call.seconds) }),
     h("td", { class: "n", text: count(call.input_tokens) }), h("td", { class: "n", text: count(call.output_tokens) }), h("td", { class: "n", text: call.cost_usd ? money(call.cost_usd, { exact: true }) : "" }));
   return table("Calls of models", [["At", 1], ["Step"], ["Model"], ["Key"], ["Answer"], ["Waited", 1], ["Took", 1], ["In", 1], ["Out", 1], ["Cost", 1]], calls.map(row));
-}
-
-export function table(label, headings, rows) {
-  return h("div", { class: "panel table-scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, headings.map(([text, isNumber]) => (text ? h("th", { scope: "col", class: isNumber ? "n" : "", text }) : h("td"))))), h("tbody", {}, rows)));
 }
 
 function aboutPart(detail) {

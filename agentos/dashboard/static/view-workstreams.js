@@ -3,8 +3,7 @@
 import { get } from "./api.js";
 import { h, setChildren } from "./dom.js";
 import { isRunThere } from "./frozen.js";
-import { table } from "./view-item.js";
-import { kindClass, loading, notice, problem, refused, stateWord } from "./widgets.js";
+import { kindClass, loading, notice, problem, refused, stateWord, table } from "./widgets.js";
 
 export function workstreamsView() {
   const body = h("div", {}, loading());

@@ -138,6 +138,13 @@ export function tabPanel(chosen, ...children) {
   return h("div", { role: "tabpanel", id: "tab-panel", "aria-labelledby": `tab-${chosen}` }, children);
 }
 
+/** `headings`: `[text, isNumber]`. On a narrow screen a row is a paragraph, in which each cell says what it is. */
+export function table(label, headings, rows) {
+  for (const row of rows) [...row.children].forEach((cell, place) => headings[place][0] && (cell.dataset.name = headings[place][0]));
+  return h("div", { class: "panel table-scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "plain folds" },
+    h("thead", {}, h("tr", {}, headings.map(([text, isNumber]) => (text ? h("th", { scope: "col", class: isNumber ? "n" : "", text }) : h("td"))))), h("tbody", {}, rows)));
+}
+
 export function meter(part, kind = "") {
   const bar = h("span");
   const box = h("div", { class: `meter ${kind}`, "aria-hidden": "true" }, bar);

@@ -350,10 +350,13 @@ def test_past_durations_are_those_of_the_same_project_and_workflow(tmp_path: Pat
     finished_run(NOW + timedelta(days=1), project_dir=str(other))
     finished_run(NOW + timedelta(days=2), project_dir=str(project), workflow="issue")
     unfinished_run(NOW + timedelta(days=3))
-    Writer(NOW + timedelta(days=4)).emit(
-        start(project_dir=str(project)), ended("1", FAILED, 0.1), ended("2", seconds=9.0), end()
-    ).close()
+    newest = (
+        Writer(NOW + timedelta(days=4))
+        .emit(start(project_dir=str(project)), ended("1", FAILED, 0.1), ended("2", seconds=9.0), end())
+        .close()
+    )
     assert past_durations(project, "lld") == [9.0, 2.0, 4.0]
+    assert past_durations(project, "lld", before=newest.name) == [2.0, 4.0]
 
 
 def test_of_a_rehearsal_nothing_follows_for_how_long_a_model_takes(tmp_path: Path) -> None:
