@@ -22,7 +22,7 @@ MOST_OF_STRANGERS_BYTES = 1024 * 1024
 """Until it is known whose request it is: everybody on this machine can connect."""
 MOST_HEAD_BYTES = 64 * 1024
 PIECE_SECONDS = 60.0
-"""For the next piece of a request that has begun."""
+"""For the next piece of a request that has begun, and for the client to take the next one of its answer."""
 IDLE_SECONDS = 600.0
 """For the next request."""
 CHUNK_BYTES = 64 * 1024
@@ -85,9 +85,16 @@ class ClientReply:
 
     async def _send(self, event: h11.Event) -> None:
         data, self._unsent = self._unsent + (self._http.send(event) or b""), b""
-        if data:
-            self._writer.write(data)
-            await self._writer.drain()
+        if not data:
+            return
+        self._writer.write(data)
+        try:
+            async with asyncio.timeout(PIECE_SECONDS):
+                await self._writer.drain()
+        except TimeoutError:
+            # Its call holds a key that others wait for.
+            self._writer.transport.abort()
+            raise ConnectionAbortedError("the client takes nothing") from None
 
 
 class Connection:
@@ -101,6 +108,8 @@ class Connection:
         self._serve = serve
         self._knows = knows
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
+        self.is_idle = True
+        """No request of it is being answered."""
 
     async def serve(self) -> None:
         while True:
@@ -155,6 +164,7 @@ class Connection:
             self._serve(received, ClientReply(self._http, self._writer, received.method))
         )
         leaving = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
+        self.is_idle = False
         try:
             await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not answering.done() and _read_by(leaving):
@@ -163,6 +173,7 @@ class Connection:
             for task in (answering, leaving):
                 task.cancel()
             await asyncio.gather(answering, leaving, return_exceptions=True)
+            self.is_idle = True
         # Asked last: something may have come at any moment until here.
         if more := _read_by(leaving):
             self._http.receive_data(more)

@@ -34,7 +34,8 @@ class GatewayServer:
         self._worker_calls = worker_calls
         self._clients = clients
         self._policy = policy
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], Connection] = {}
+        """The oldest first."""
         self._calls: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)
         self._servers: list[asyncio.Server] = []
         clients.on_gone(self._end_calls)
@@ -60,19 +61,28 @@ class GatewayServer:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._connections) >= MOST_CONNECTIONS:
+        if len(self._connections) >= MOST_CONNECTIONS and not self._end_one_that_is_idle():
             writer.close()
             return
-        self._connections.add(task)
+        self._connections[task] = Connection(reader, writer, self._answer, self._knows)
         try:
-            await Connection(reader, writer, self._answer, self._knows).serve()
+            await self._connections[task].serve()
         except (asyncio.CancelledError, ConnectionError, TimeoutError):
             pass  # Closed by us, or by the client.
         except Exception:
             _log.exception("a connection of the gateway failed")
         finally:
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
+
+    def _end_one_that_is_idle(self) -> bool:
+        """Whoever holds connections open without asking for anything keeps nobody out."""
+        oldest = next((task for task, connection in self._connections.items() if connection.is_idle), None)
+        if oldest is None:
+            return False
+        del self._connections[oldest]
+        oldest.cancel()
+        return True
 
     async def _knows(self, received: Received, peer_port: int) -> bool:
         if self._worker_calls is not None and LEASE_HEADER in received.by_name:

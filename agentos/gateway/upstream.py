@@ -62,7 +62,7 @@ class Upstream:
             yield _simulated(call.provider)
             return
         keyed = call.dialect.with_key(_readable(passed_on(headers)), lease.secret)
-        request = httpx.Request(method, self.url(call), headers=keyed, content=call.body or None)
+        request = httpx.Request(method, self.url(call), headers=_raw(keyed), content=call.body or None)
         response = await self._http.send(request, stream=True)
         try:
             yield response
@@ -73,7 +73,7 @@ class Upstream:
     async def passed(self, method: str, url: str, headers: Headers, body: bytes) -> AsyncIterator[httpx.Response]:
         """The reply as it begins to come, however long that takes: the caller has a limit of its own."""
         extensions = {"timeout": httpx.Timeout(None, connect=_CONNECT_SECONDS).as_dict()}
-        request = httpx.Request(method, url, headers=headers, content=body or None, extensions=extensions)
+        request = httpx.Request(method, url, headers=_raw(headers), content=body or None, extensions=extensions)
         response = await self._http.send(request, stream=True)
         try:
             yield response
@@ -99,4 +99,9 @@ def _simulated(provider: str) -> httpx.Response:
 
 
 def lowered(headers: httpx.Headers) -> Headers:
-    return [(name.lower(), value) for name, value in headers.multi_items()]
+    """Whatever bytes are in them: each is a character."""
+    return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers.raw]
+
+
+def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]

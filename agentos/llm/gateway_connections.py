@@ -25,6 +25,11 @@ class GatewayConnections:
     def __init__(self) -> None:
         self._idle: list[_Connection] = []
 
+    @property
+    def idle_count(self) -> int:
+        """Connections that could carry the next call."""
+        return sum(connection.is_open for connection in self._idle)
+
     async def send(self, address: str, request: httpx2.Request) -> httpx2.Response:
         """The reply as it begins to come, to the request as it is."""
         connection = self._kept(address) or await _opened(address)
@@ -46,7 +51,7 @@ class GatewayConnections:
     def _kept(self, address: str) -> _Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_good_for(address):
+            if connection.is_open and connection.address == address:
                 return connection
             connection.close()
         return None
@@ -54,14 +59,14 @@ class GatewayConnections:
 
 class _Connection:
     def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._address = address
+        self.address = address
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MOST_HEAD_BYTES)
 
-    def is_good_for(self, address: str) -> bool:
-        is_open = not (self._reader.at_eof() or self._writer.is_closing())
-        return is_open and self._address == address
+    @property
+    def is_open(self) -> bool:
+        return not (self._reader.at_eof() or self._writer.is_closing())
 
     async def ask(self, request: httpx2.Request) -> h11.Response:
         head = h11.Request(method=request.method, target=request.url.raw_path, headers=request.headers.raw)

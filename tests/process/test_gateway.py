@@ -155,6 +155,17 @@ def test_requests_and_answers_pass_byte_for_byte_but_for_the_key(sandbox: Sandbo
             assert len([value for value in carried if value in secrets]) == 1
 
 
+def test_headers_that_are_not_ascii_pass_as_they_are(sandbox: Sandbox) -> None:
+    answer = Canned(CHAT.pieces, headers={"content-type": "application/json", "x-own": "caf\xe9"})
+    with RawUpstream({"/v1/chat/completions": answer}) as upstream, gateway(sandbox, upstream.url) as to:
+        headers = {"authorization": f"Bearer {to.token}".encode(), "x-title": b"caf\xe9"}
+        body = json.dumps({"model": "gpt-5.1", "messages": HELLO}).encode()
+        reply = httpx.post(f"{to.address}/v1/chat/completions", content=body, headers=headers, timeout=60)
+        assert reply.status_code == 200
+        assert upstream.got[-1].headers["x-title"] == "caf\xe9"
+        assert (b"x-own", b"caf\xe9") in reply.headers.raw
+
+
 def test_a_stream_comes_as_it_is_sent_and_a_client_that_leaves_ends_the_call(sandbox: Sandbox) -> None:
     gate = threading.Event()
     pieces = [b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n', b"data: [DONE]\n\n"]
