@@ -19,7 +19,8 @@ def bundle_context() -> ssl.SSLContext | None:
     if not named:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for name, place in named.items():
+    # Several variables often name one file, and reading it takes as long as reading a large module.
+    for place, name in {place: name for name, place in reversed(named.items())}.items():
         # One of folders may name several, and some that are not there.
         is_folder = name == _FOLDERS or Path(place).is_dir()
         try:

@@ -1,13 +1,18 @@
-"""Loads modules without looking for garbage on the way."""
+"""Loads modules without looking for garbage on the way, and without what only people at a terminal use."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import contextmanager
 
 TYPE_CHECKING = False  # A program's first steps: `typing` is loaded by who needs it.
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+COMMAND_LINES = frozenset({"httpx._main"})
+"""Modules of libraries with which they are programs too. For its help in colour httpx loads Rich, Pygments and Click,
+a quarter of all that the gateway process loads; it works without."""
 
 
 @contextmanager
@@ -21,3 +26,14 @@ def uncollected() -> Iterator[None]:
         if was_enabled:
             gc.freeze()
             gc.enable()
+
+
+def leave_out_command_lines() -> None:
+    """From here on, as where what they need is not installed."""
+    sys.meta_path.insert(0, _NotInstalled())
+
+
+class _NotInstalled:
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname in COMMAND_LINES:
+            raise ModuleNotFoundError(f"{fullname} is left out here", name=fullname)

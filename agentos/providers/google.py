@@ -42,7 +42,9 @@ _LIMIT_LINE = re.compile(r"^\* Quota exceeded for metric: (\S+), limit: (\d+)(?:
 def connect(placeholder_key: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
 
-    return GoogleProvider(api_key=placeholder_key, base_url=endpoint.base_url, http_client=http)
+    from agentos.providers.google_client import client  # noqa: PLC0415
+
+    return GoogleProvider(client=client(placeholder_key, endpoint, http, vertexai=False))
 
 
 def build_model(name: str, client: Any) -> Model:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def connect(placeholder_key: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Any:
     from pydantic_ai.providers.google_cloud import GoogleCloudProvider  # noqa: PLC0415
 
-    return GoogleCloudProvider(api_key=placeholder_key, base_url=endpoint.base_url, http_client=http)
+    from agentos.providers.google_client import client  # noqa: PLC0415
+
+    return GoogleCloudProvider(client=client(placeholder_key, endpoint, http, vertexai=True))
 
 
 PROVIDER = replace(

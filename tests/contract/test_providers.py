@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,7 +16,9 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -35,6 +38,8 @@ from agentos.providers.evidence import (
     Succeeded,
     TransportFailed,
 )
+from agentos.providers.provider import Endpoint
+from agentos.providers.registry import providers
 from agentos.testing.misbehaviour import BOMB_BYTES, garbage
 from agentos.testing.provider_formats import FORMATS, PROVIDERS, Seen
 from agentos.testing.provider_server import Key, LimitRule, ProviderServer, Step
@@ -705,3 +710,16 @@ def test_a_recorded_live_call_replays_without_network(
     assert setting.server.stats()["total"] == 1
     saved = json.loads((tmp_path / "tape" / "lld" / "LLD-42" / "review.1.json").read_text())
     assert saved["model"] == setting.model
+
+
+@pytest.mark.parametrize("name", ["anthropic", "google", "openai", "vertex"])
+def test_an_sdk_reads_no_certificates_for_connections_that_nobody_makes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_given: Any, **_named: Any) -> None:
+        raise AssertionError("read certificates")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", refuse)
+    # What is given trusts nobody either.
+    http = httpx2.AsyncClient(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), timeout=30)
+    assert providers()[name].connect("a key", Endpoint("https://api.example"), http) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -78,6 +79,25 @@ PLAIN_GRAPH = """
 """
 
 
+GRAPH_WITH_HTTPX = """
+    import sys
+    from typing import TypedDict
+    import httpx
+    from langgraph.graph import START, StateGraph
+
+    class State(TypedDict, total=False):
+        outcome: str
+
+    def look(state):
+        is_whole = callable(httpx.main) and httpx.Client().timeout.read == 5
+        return {"outcome": f"whole: {is_whole}; its command line: {'httpx._main' in sys.modules}"}
+
+    graph = StateGraph(State)
+    graph.add_node("look", look)
+    graph.add_edge(START, "look")
+"""
+
+
 def loaded_by_run(folder: Path, *options: str) -> tuple[str, set[str]]:
     """What the command prints, and the modules it has loaded in the end."""
     (folder / "flow.py").write_text(textwrap.dedent(PLAIN_GRAPH))
@@ -117,6 +137,28 @@ def test_what_is_put_off_is_loaded_by_who_looks_into_it(sandbox: Sandbox, start_
     if sandbox.outcomes() == {"a1": "not there"}:
         pytest.skip("this LangSmith has no such package")
     assert sandbox.outcomes() == {"a1": "loaded before: []; now Run, elsewhere"}
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_a_worker_with_httpx_loads_no_command_line_of_it(sandbox: Sandbox, start_method: str) -> None:
+    (sandbox.project / "calling.py").write_text(textwrap.dedent(GRAPH_WITH_HTTPX))
+    sandbox.write_items({"id": "a1"})
+    finished = sandbox.run("--start-method", start_method, graph="calling.py:graph")
+    assert finished.code == 0, finished.stderr
+    assert sandbox.outcomes() == {"a1": "whole: True; its command line: False"}
+
+
+def test_the_gateway_process_loads_nothing_that_is_for_terminals() -> None:
+    ours, theirs = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as listener, ours, theirs:
+        numbers = (listener.fileno(), theirs.fileno())
+        command = [sys.executable, "-P", "-X", "importtime", "-m", "agentos.gateway.process", *map(str, numbers)]
+        ours.shutdown(socket.SHUT_WR)  # Its coordinator is gone: it ends as soon as it is there.
+        done = subprocess.run(command, pass_fds=numbers, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "httpx" in loaded
+    assert {"rich", "click", "pygments"} & loaded == set()
 
 
 def test_help_in_a_pipe_is_written_without_what_colours_it(tmp_path: Path) -> None:

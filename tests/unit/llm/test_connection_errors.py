@@ -118,3 +118,19 @@ def test_a_bundle_counts_beside_the_certificates_of_the_system_and_a_wrong_name_
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
     with pytest.raises(UsageError, match=r"SSL_CERT_FILE=.*absent\.pem: No such file"):
         new_ssl_context()
+
+
+def test_a_bundle_that_two_variables_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    read = ssl.SSLContext.load_verify_locations
+
+    def noted(context: ssl.SSLContext, cafile: str) -> None:
+        found.append(cafile)
+        read(context, cafile)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", noted)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.setenv(name, certifi.where())
+    assert len(new_ssl_context().get_ca_certs()) > 50
+    assert found == [certifi.where()]

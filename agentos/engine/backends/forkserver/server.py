@@ -42,6 +42,7 @@ from agentos.engine.worker_extension import NoExtension, WorkerExtension, extens
 from agentos.environment import environment
 from agentos.errors import UsageError
 from agentos.processes import host
+from agentos.processes.loading import leave_out_command_lines
 
 if TYPE_CHECKING:
     from agentos.engine.graph_loading import LoadedGraph
@@ -52,6 +53,7 @@ _MOST_MESSAGE_CHARACTERS = 2_000
 def main(arguments: list[str]) -> None:
     """`forkserver CONTROL_FD SETTINGS` serves; `forkserver --worker CONTROL_FD CLAIMS_FD SETTINGS` is a worker."""
     put_off()
+    leave_out_command_lines()
     if arguments[0] == WORKER_FLAG:
         _spawned_worker(int(arguments[1]), int(arguments[2]), json.loads(arguments[3]))
         return

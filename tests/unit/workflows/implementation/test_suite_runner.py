@@ -310,40 +310,36 @@ def test_code_that_reaches_for_what_runs_it_is_named_by_file_and_line(worktree: 
     assert ("", 0, "_pytest.reports.TestReport.from_item_and_call, which it replaces") in found
 
 
-@pytest.mark.parametrize(
-    ("code", "what"),
-    [
-        ("import traceback; next(traceback.walk_tb(error.__traceback__))", "tb_frame"),
-        ("import inspect; inspect.getinnerframes(error.__traceback__)", "tb_frame"),
-        ("import traceback; traceback.FrameSummary(TEST, 1, 'x').line", "the source of tests/test_a.py"),
-        ("import dis; list(dis.get_instructions(peek))", "__code__"),
-        ("import asyncio; asyncio.run(stack())", "cr_frame"),
-        ("import codecs; codecs.open(TEST).close()", "the source of tests/test_a.py"),
-        ("import logging; logging.FileHandler(TEST, mode='r').close()", "the source of tests/test_a.py"),
-        ("import warnings; warnings.formatwarning('', UserWarning, TEST, 1)", "the source of tests/test_a.py"),
-        (
-            "from importlib.machinery import SourceFileLoader; SourceFileLoader('x', TEST).get_source('x')",
-            "the source of tests/test_a.py",
-        ),
-        (
-            "import json; json.dumps([[[[[[[[[[[[error]]]]]]]]]]]], indent=1, default=lambda one: open(TEST).read())",
-            "the source of tests/test_a.py",
-        ),
-        ("open(TEST, 'a').close()", "changing tests/test_a.py"),
-        ("open(Text(TEST)).close()", "the source of tests/test_a.py"),
-        ("down([])", "sys._getframe"),
-        ("elsewhere()", "sys._getframe"),
-    ],
-    ids=lambda value: value[:40],
+LOOKS = (
+    ("import traceback; next(traceback.walk_tb(error.__traceback__))", "tb_frame"),
+    ("import inspect; inspect.getinnerframes(error.__traceback__)", "tb_frame"),
+    ("import traceback; traceback.FrameSummary(TEST, 1, 'x').line", "the source of TEST"),
+    ("import dis; list(dis.get_instructions(peek))", "__code__"),
+    ("import asyncio; asyncio.run(stack())", "cr_frame"),
+    ("import codecs; codecs.open(TEST).close()", "the source of TEST"),
+    ("import logging; logging.FileHandler(TEST, mode='r').close()", "the source of TEST"),
+    ("import warnings; warnings.formatwarning('', UserWarning, TEST, 1)", "the source of TEST"),
+    (
+        "from importlib.machinery import SourceFileLoader; SourceFileLoader('x', TEST).get_source('x')",
+        "the source of TEST",
+    ),
+    (
+        "import json; json.dumps([[[[[[[[[[[[error]]]]]]]]]]]], indent=1, default=lambda one: open(TEST).read())",
+        "the source of TEST",
+    ),
+    ("open(TEST, 'a').close()", "changing TEST"),
+    ("open(Text(TEST)).close()", "the source of TEST"),
+    ("down([])", "sys._getframe"),
+    ("elsewhere()", "sys._getframe"),
 )
-def test_whoever_has_the_library_look_is_named(worktree: Path, runner: Pytest, code: str, what: str) -> None:
-    write(
-        worktree,
-        "shop.py",
-        f"""
+"""What code may have Python's library do for it, and what that is named as."""
+
+
+def looking(code: str, test: str) -> str:
+    return f"""
         import importlib, pathlib, sys, tempfile
         from asyncio import current_task
-        TEST = "tests/test_a.py"
+        TEST = "{test}"
 
         class Text(str):
             def startswith(self, *arguments):
@@ -377,12 +373,21 @@ def test_whoever_has_the_library_look_is_named(worktree: Path, runner: Pytest, c
                     {code}
                 except ValueError:
                     pass
-        """,
-    )
-    write(worktree, "tests/test_a.py", "from shop import peek\n\ndef test_a():\n    assert peek() is None\n")
-    report = runner.run(["tests/test_a.py"])
+        """
+
+
+def test_whoever_has_the_library_look_is_named(worktree: Path, runner: Pytest) -> None:
+    """Each in a module of its own, by a test of its own: one process for all of them."""
+    named = {}
+    for number, (code, what) in enumerate(LOOKS):
+        shop, test = f"shop_{number}.py", f"tests/test_{number}.py"
+        write(worktree, shop, looking(code, test))
+        write(worktree, test, f"from shop_{number} import peek\n\ndef test_a():\n    assert peek() is None\n")
+        named[shop] = what.replace("TEST", test)
+    report = runner.run()
     assert report.is_success, report.output
-    assert what in {one.what for one in report.reached if one.path == "shop.py"}
+    found = {(one.path, one.what) for one in report.reached}
+    assert named.items() - found == set()
 
 
 def test_code_that_patches_what_programs_use_changes_no_report_and_silences_nobody(
