@@ -76,7 +76,7 @@ def test_a_run_is_paused_steered_and_resumed(sandbox: Sandbox, steered: Started)
     (sandbox.project / "mended").touch()
     again = status(sandbox, "retry", "broken")
     assert again["left"][:2] == ["broken", "after"]
-    assert "5 items left: broken, after, " in sandbox.command("runs", "show", "last").stdout
+    assert "6 items left: broken, after, " in sandbox.command("runs", "show", "last").stdout
     status(sandbox, "skip", "more-0", "--reason", "not needed")
     status(sandbox, "stop", "more-1")
     assert not of_type(sandbox.records(), "node_started", "more-2")
