@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 IDS = "{ids}"
 """Where the unfinished items' ids go."""
@@ -24,6 +26,8 @@ TIMEOUT_FLAG = "--timeout-seconds"
 _TIMEOUT = re.compile(r" \{timeout:(given|default):([^}]*)\}")
 _MORE_TIME = 2.0
 """The same for a time limit that an item ran into."""
+OPTION_OF_ACT: Final[Mapping[str, str]] = MappingProxyType({"parallel": "--parallel", "budget": "--budget"})
+"""What a command takes for what somebody may change while its run is under way."""
 
 
 def resume_line(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from agentos.hints import Hint, from_here
-from agentos.reporters.resume_line import with_option
+from agentos.reporters.resume_line import OPTION_OF_ACT, with_option
 from agentos.reporters.summary import summary_of
 
 _CONTINUE: Final = frozenset({"resume", "retry", "parallel", "budget"})
-_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({"parallel": "--parallel", "budget": "--budget"})
 
 
 def command_instead(run_dir: Path, act: str, value: float | None = None) -> str:
@@ -23,6 +20,6 @@ def command_instead(run_dir: Path, act: str, value: float | None = None) -> str:
     if act not in _CONTINUE or not summary.resume_command:
         return ""
     command = summary.resume_command
-    if act in _OPTIONS and value is not None:
-        command = with_option(command, _OPTIONS[act], value)
+    if act in OPTION_OF_ACT and value is not None:
+        command = with_option(command, OPTION_OF_ACT[act], value)
     return from_here(command, summary.folder)

@@ -17,7 +17,7 @@ from agentos.records.folders import SUMMARY_NAME, read_summary
 from agentos.records.runs import read_audit
 from agentos.records.summary import ItemSummary, RunSummary
 from agentos.reporters.logs import log_name
-from agentos.reporters.resume_line import resume_line
+from agentos.reporters.resume_line import OPTION_OF_ACT, resume_line, with_option
 from agentos.reporters.wording import COORDINATOR, Alarm, LabelOf, counts_in_words, failure_words, labels_with
 from agentos.text.output_prefixer import prefix_of
 from agentos.text.words import counted, dollars, duration, listed, one_line
@@ -44,6 +44,8 @@ class Summary:
         self._needed_usd: float | None = None
         self._is_days_budget_reached = False
         self._models: tuple[str, ...] = ()
+        self._steered: dict[str, float] = {}
+        """What somebody changed under way, by act."""
 
     def add(self, stamped: Stamped) -> None:
         self._latest = stamped.time
@@ -59,6 +61,8 @@ class Summary:
             case ItemEnded(item_id=item_id, cause=cause):
                 self._has_timed_out |= cause is Cause.TIMED_OUT
                 self._items[item_id] = _item_summary(stamped.event, self._nodes.pop(item_id, ""))
+            case ControlTaken(act=act, value=value) if act in OPTION_OF_ACT and value is not None:
+                self._steered[act] = value
             case ControlTaken(reopened=reopened):
                 for item_id in reopened:
                     self._items.pop(item_id, None)
@@ -112,15 +116,17 @@ class Summary:
             return ""
         # Items that are done are skipped by the same command; others that must not run again are not named.
         others = {item.id for item in self._items.values() if item.outcome.is_unfinished} - set(items)
-        return resume_line(
+        command = resume_line(
             start.resume_command,
             items,
-            start.budget_usd,
+            self._steered.get("budget", start.budget_usd),
             is_all=not (others or is_fresh),
             is_fresh=is_fresh,
             needed_usd=self._needed_for(end),
             has_timed_out=self._has_timed_out,
         )
+        parallel = self._steered.get("parallel")
+        return command if parallel is None else with_option(command, OPTION_OF_ACT["parallel"], parallel)
 
     def _needed_for(self, end: RunEnded) -> float | None:
         """What the run's own budget would have had to be; None if it was not the one that ended the run."""

@@ -212,6 +212,20 @@ def test_an_item_that_somebody_retries_is_left_until_it_ends_again() -> None:
     assert summary.counts == {APPROVED: 1}
 
 
+def test_what_somebody_changed_under_way_is_in_the_line_that_resumes() -> None:
+    start = replace(START, resume_command="lld-workflow --all --parallel 3 --budget {budget}", budget_usd=5.0)
+    acts = (
+        ControlTaken(act="budget", by="ada (ctl)", value=6.0),
+        ControlTaken(act="budget", by="ada (ctl)", value=7.5),
+        ControlTaken(act="parallel", by="ada (page)", value=5.0),
+    )
+    end = RunEnded(counts={}, left=("41",), wall_seconds=1.0, item_seconds=1.0, exit_code=130)
+    assert summary_of(start, end).resume_command == "lld-workflow --all --parallel 3 --budget 5"
+    assert summary_of(start, *acts, end).resume_command == "lld-workflow --all --parallel 5 --budget 7.5"
+    unset = replace(START, resume_command="lld-workflow --all")
+    assert summary_of(unset, acts[2], end).resume_command == "lld-workflow --all --parallel 5"
+
+
 def test_without_any_event_the_sum_is_empty() -> None:
     summary = Summary().result()
     assert (summary.total, summary.left, summary.wall_seconds) == (0, (), 0.0)
