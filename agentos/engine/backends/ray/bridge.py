@@ -49,6 +49,8 @@ _LOOK_SECONDS = 1.0
 """How often new nodes are looked for."""
 _HEAD_SILENCE_SECONDS = 10.0
 _SAY_WAITING_AFTER_SECONDS = 3.0
+_SAY_SLOW_AFTER_SECONDS = 15.0
+"""A node with room that has much else to do takes its time; that is nothing to tell."""
 _ENDING_SECONDS = 1.0
 """A supervisor that died takes its node process with it within this time; only then its items go elsewhere."""
 _AGAIN_AFTER_SECONDS = 5.0
@@ -212,9 +214,10 @@ class Bridge:
 
     async def _greet(self, actor: Any, name: str, node_id: str, *, is_full: bool) -> None:
         """Wait until the supervisor runs, and see that its Python is ours. Raises NodeGone for one that is not."""
+        patience = _SAY_WAITING_AFTER_SECONDS if is_full else _SAY_SLOW_AFTER_SECONDS
         sent = time.time()
         answer = asyncio.wrap_future(actor.facts.remote(self._compared).future())
-        done, _ = await asyncio.wait([answer], timeout=_SAY_WAITING_AFTER_SECONDS)
+        done, _ = await asyncio.wait([answer], timeout=patience)
         if not done:
             made = ", or for its Python environment" if self._join.makes_environment else ""
             wanted = f"resources on {name}" if is_full else f"{name} to start a process"
