@@ -10,11 +10,13 @@ import ast
 import copy
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from agentos.workflows.implementation.assertions import UNREADABLE
+from agentos.workflows.implementation.judging import module_name
 from agentos.workflows.implementation.suspicious_code import find_tricks
 
 _COMPUTING: Final = frozenset(
@@ -84,6 +86,41 @@ def only_computes(text: str, own: Collection[str]) -> bool:
     if _LOOKING.search(text) or not parts.isdisjoint(others) or not _LOOKING_NAMES.isdisjoint(parts | names):
         return False
     return not find_tricks(text, range(1, text.count("\n") + 2), is_test=True)
+
+
+def with_imports(paths: Iterable[str], known: Iterable[str], text: Callable[[str], str]) -> frozenset[str]:
+    """Files with those of the project that they import, and what these import: all that can give them means."""
+    by_name: dict[str, list[str]] = {}
+    for path in known:
+        # Folders of tests are importable themselves.
+        for name in {module_name(path) or "", PurePosixPath(path).stem}:
+            by_name.setdefault(name, []).append(path)
+    found: set[str] = set()
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += [each for name in _imports(path, text(path)) for each in by_name.get(name, ())]
+    return frozenset(found)
+
+
+def _imports(path: str, source: str) -> Iterator[str]:
+    """Dotted names of everything that a file may import, packages on the way there included."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except UNREADABLE:
+        return
+    folders = (module_name(str(PurePosixPath(path).with_name("x.py"))) or "").split(".")[:-1]
+    for node in nodes:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = folders[: len(folders) - node.level + 1] if node.level else []
+            start = ".".join([*above, *([node.module] if node.module else [])])
+            names = [f"{start}.{name.name}" for name in node.names]
+        yield from (".".join(name.split(".")[:end]) for name in names for end in range(1, name.count(".") + 2))
 
 
 def rewritten(source: str) -> str | None:

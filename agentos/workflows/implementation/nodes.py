@@ -513,6 +513,7 @@ def _record(state: ImplementationState, commit: str) -> Implemented:
         branch=baseline.branch,
         commit=commit,
         base=baseline.base,
+        started=baseline.commit,
         title=" ".join(state["title"].split()),
     )
 

@@ -31,7 +31,7 @@ from agentos.workflows.implementation.control_runs import (
 )
 from agentos.workflows.implementation.file_operations import Policy
 from agentos.workflows.implementation.judging import defined_tests, is_test_file, module_name
-from agentos.workflows.implementation.mutation import Mutant, mutants, only_computes, rewritten
+from agentos.workflows.implementation.mutation import Mutant, mutants, only_computes, rewritten, with_imports
 from agentos.workflows.implementation.project_tests import ProjectTests, is_test_path
 from agentos.workflows.implementation.project_worktree import ProjectWorktree
 from agentos.workflows.implementation.state import Baseline
@@ -316,9 +316,12 @@ class _Trial:
     def _may_look(self) -> bool:
         """Whether what the branch brings can go by more than values: hardly any that computes something does."""
         place = self.checkout.worktree
-        own = {part.removesuffix(".py") for path in place.python_files() for part in PurePosixPath(path).parts}
-        python = [path for path in (*self.claim.tests, *self.claim.code) if path.endswith(".py")]
-        return not all(only_computes(place.text(path), own) for path in python)
+        files = place.python_files()
+        own = {part.removesuffix(".py") for path in files for part in PurePosixPath(path).parts}
+        # Fixtures are given without an import.
+        given = [path for path in files if PurePosixPath(path).name == "conftest.py"]
+        first = [*given, *(path for path in (*self.claim.tests, *self.claim.code) if path.endswith(".py"))]
+        return not all(only_computes(place.text(path), own) for path in with_imports(first, files, place.text))
 
     def _goes_by_text(self, report: SuiteReport, limit: float) -> bool:
         """Asked twice before it is held against somebody: a test may fail for reasons of its own."""

@@ -27,6 +27,8 @@ class Implemented:
     title: str = ""
     reason: str = ""
     """Why a person has to look at it; empty when it is implemented."""
+    started: str = ""
+    """The commit that the branch started from; empty in records of earlier versions."""
     is_rehearsal: bool = False
     """The offline model wrote it: it is nobody's to merge or publish."""
 
@@ -73,7 +75,12 @@ def has_code(project_dir: Path, record: Implemented) -> bool:
     tip = _tip(project_dir, record.branch)
     if tip is None or tip == record.commit:
         return tip is not None
-    return tip not in (_commit_checked_out(project_dir, besides=record.branch), _tip(project_dir, record.base))
+    without_code = (
+        record.started,
+        _commit_checked_out(project_dir, besides=record.branch),
+        _tip(project_dir, record.base),
+    )
+    return tip not in without_code
 
 
 def check_start(project_dir: Path, base: str) -> None:

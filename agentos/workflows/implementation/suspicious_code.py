@@ -118,6 +118,9 @@ def _used(node: ast.AST, is_test: bool, among_tests: Collection[str]) -> Iterato
             yield "its own source"
         case ast.Subscript(value=ast.Call(func=ast.Name(id="globals" | "vars" | "locals")), ctx=ast.Store()):
             yield "names made while it runs"
+        case ast.Constant(value="CI") if not is_test:
+            # The variable is set where tests run.
+            yield "'CI'"
         case ast.Constant(value=str(text)) if (_TEXT_IN_A_TEST if is_test else _TEXT).search(text):
             yield repr(text[:40])
         case ast.FunctionDef(name=name) if name in _COMPARING and not _looks_at_itself(node):

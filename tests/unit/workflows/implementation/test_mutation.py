@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentos.workflows.implementation.mutation import mutants, only_computes, rewritten
+from agentos.workflows.implementation.mutation import mutants, only_computes, rewritten, with_imports
 
 SOURCE = '''"""Doc."""
 
@@ -89,3 +89,17 @@ def test_tests_and_code_that_only_compute_are_known() -> None:
     )
     assert only_computes(text, {"tally"})
     assert not only_computes(text, {"other"})
+
+
+def test_what_a_file_imports_gives_it_means_however_far_away() -> None:
+    texts = {
+        "tests/test_a.py": "from helper import f\nimport tally.double",
+        "tests/helper.py": "from tally import files",
+        "src/tally/__init__.py": "",
+        "src/tally/double.py": "from . import near\nfrom .deep.far import x",
+        "src/tally/near.py": "",
+        "src/tally/files.py": "import os",
+        "src/tally/deep/far.py": "def (",
+        "src/tally/other.py": "import os",
+    }
+    assert with_imports(["tests/test_a.py"], texts, texts.__getitem__) == texts.keys() - {"src/tally/other.py"}

@@ -75,6 +75,19 @@ def test_a_branch_that_was_put_back_has_no_code(tmp_path: Path, tip: str | None,
     )
 
 
+def test_a_branch_that_was_put_back_to_where_it_started_has_no_code_whatever_became_of_its_base(
+    tmp_path: Path,
+) -> None:
+    heads = tmp_path / ".git/refs/heads"
+    (heads / "agentos").mkdir(parents=True)
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (heads / "main").write_text("f" * 40 + "\n")
+    (heads / "agentos/1").write_text("b" * 40 + "\n")
+    record = Implemented(document_hash="h", branch="agentos/1", commit="c" * 40, base="main", started="b" * 40)
+
+    assert not has_code(tmp_path, record)
+
+
 def test_a_branch_that_somebody_has_checked_out_to_work_on_has_code(tmp_path: Path) -> None:
     (tmp_path / ".git/refs/heads/agentos").mkdir(parents=True)
     (tmp_path / ".git/HEAD").write_text("ref: refs/heads/agentos/1\n")

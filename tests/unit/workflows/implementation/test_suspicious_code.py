@@ -22,6 +22,7 @@ def found(source: str, *, is_test: bool = False) -> str:
         ("import logging\nx = 'a' in logging.sys.modules", "sys.modules (line 2)"),
         ("exec('x')", "exec() (line 1)"),
         ("import os\nx = os.environ.get('PYTEST_CURRENT_TEST')", "'PYTEST_CURRENT_TEST' (line 2)"),
+        ("import os\nx = 2 if os.environ.get('CI') else 1", "'CI' (line 2)"),
         ("x = open('/proc/self/maps')", "'/proc/self/maps' (line 1)"),
         ("x = open('tests/test_a.py')", "'tests/test_a.py' (line 1)"),
         ("x = open(__file__).read()", "its own source (line 1)"),
