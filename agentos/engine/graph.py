@@ -235,13 +235,14 @@ class Execution:
             _refuse_unknown_keys(steps.initial_state, input_keys(compiled))
         if steps.person.answers:
             self.checkpoint.forget_used_answers()
-        if steps.person.edit is not None:
-            _refuse_unknown_keys(steps.person.edit, _state_keys(compiled))
+        edit = steps.person.edit
+        if edit is not None:
+            _refuse_unknown_keys(edit, _state_keys(compiled))
             if steps.person.answers and _has_used_answers(compiled, self.checkpoint):
                 steps.person = replace(steps.person, answers={})
                 self.options.on_notice(_ASKS_FROM_THE_FIRST)
             with self.checkpoint.editing():
-                compiled.update_state(self.checkpoint.config, dict(steps.person.edit))
+                compiled.update_state(self.checkpoint.config, dict(edit))
         steps.containers = containers(compiled)
         return compiled
 
