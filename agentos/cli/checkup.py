@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -64,6 +64,8 @@ class Checkup:
     environ: Mapping[str, str]
     makes_calls: bool = True
     runs_suite: bool = True
+    on_suite: Callable[[float], None] = lambda _most_seconds: None
+    """Told before the project's tests run: nothing else takes that long."""
 
     def findings(self) -> Iterator[Finding]:
         """Each as soon as it is known. Without settings that can be read, what depends on them is left out."""
@@ -188,7 +190,7 @@ class Checkup:
     def _tests(self, settings: Settings) -> Finding:
         fix = "Set implementation.test to what runs your tests, or implementation.python to a Python that has pytest."
         try:
-            report = try_suite(self.project_dir, settings, runs=self.runs_suite)
+            report = try_suite(self.project_dir, settings, runs=self.runs_suite, on_start=self.on_suite)
         except NoCheckoutError:
             text = "not run: they run on a clean checkout, and this is not a git repository"
             return Finding("tests", "warning", text, Hint.GIT_INIT.line(folder=self.project_dir))

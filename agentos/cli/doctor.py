@@ -16,7 +16,7 @@ from agentos.cli.options import project_from
 from agentos.cli.output import say, say_json
 from agentos.cli.parsing import add_json_option, add_project_option
 from agentos.errors import ExitCode
-from agentos.text.words import counted
+from agentos.text.words import counted, duration
 
 if TYPE_CHECKING:
     from agentos.cli.checkup import Finding
@@ -58,9 +58,18 @@ def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
 
     project_dir = project_from(arguments.project, Path.cwd())
     checkup = Checkup(
-        project_dir, environment(), makes_calls=not arguments.no_calls, runs_suite=not arguments.no_suite
+        project_dir,
+        environment(),
+        makes_calls=not arguments.no_calls,
+        runs_suite=not arguments.no_suite,
+        on_suite=_say_suite_runs,
     )
     return checkup.findings()
+
+
+def _say_suite_runs(most_seconds: float) -> None:
+    most = duration(most_seconds)
+    say(f"Running the project's tests in a copy, for at most {most}. --no-suite leaves them out.", to_stderr=True)
 
 
 def _counts(levels: Counter[str]) -> dict[str, int]:

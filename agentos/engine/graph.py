@@ -237,10 +237,11 @@ class Execution:
             self.checkpoint.forget_used_answers()
         if (edit := steps.person.edit) is not None:
             _refuse_unknown_keys(edit, _state_keys(compiled))
-            if steps.person.answers and _has_used_answers(compiled, self.checkpoint):
+            starts_again = _has_used_answers(compiled, self.checkpoint)
+            if starts_again and steps.person.answers:
                 steps.person = replace(steps.person, answers={})
                 self.options.on_notice(_ASKS_FROM_THE_FIRST)
-            with self.checkpoint.editing():
+            with self.checkpoint.editing(question_stands=not starts_again):
                 compiled.update_state(self.checkpoint.config, dict(edit))
         steps.containers = containers(compiled)
         return compiled

@@ -68,7 +68,8 @@ def test_a_healthy_project_has_no_error_and_nothing_is_left_behind(designs: Desi
         before = snapshot(designs.project)
         done = designs.command("doctor")
         calls = server.hits("k1") + server.hits("k2")
-        careful = json.loads(designs.command("doctor", "--no-calls", "--no-suite", "--json").stdout)
+        quick = designs.command("doctor", "--no-calls", "--no-suite", "--json")
+        careful = json.loads(quick.stdout)
         assert server.hits("k1") + server.hits("k2") == calls
 
     assert done.code == 0, done.stdout
@@ -80,6 +81,8 @@ def test_a_healthy_project_has_no_error_and_nothing_is_left_behind(designs: Desi
         assert line in done.lines
     assert any(line.startswith("ok       tests: python -m pytest in ") for line in done.lines)
     assert any("1 test passed" in line for line in done.lines)
+    assert "Running the project's tests in a copy, for at most 10m 00s. --no-suite leaves them out." in done.stderr
+    assert "Running" not in quick.stderr
     assert any(
         line.startswith(f"ok       models: {MODEL} writes, reviews, writes tests and code; $") for line in done.lines
     )

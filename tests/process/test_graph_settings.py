@@ -341,6 +341,7 @@ def test_an_edit_of_a_key_that_the_state_does_not_have_is_refused(sandbox: Sandb
 
 
 ASKING_TWICE = """
+    from pathlib import Path
     from typing import TypedDict
     from langgraph.graph import START, StateGraph
     from langgraph.types import interrupt
@@ -350,6 +351,9 @@ ASKING_TWICE = """
         said: list
 
     def ask(state: State):
+        if state.get("draft") == "unlucky" and not Path("failed").exists():
+            Path("failed").touch()
+            raise ValueError("fails once")
         return {"said": [interrupt("first?"), interrupt("second?")]}
 
     inner = StateGraph(State)
@@ -383,6 +387,25 @@ def test_an_answer_to_a_later_question_is_not_given_to_the_first_one_after_an_ed
     sandbox.command("review", "a", "--answer", '"two"')
     done = sandbox.run("--output", "-", graph=graph)
     assert states(done) == {"a": {"draft": "better", "said": ["one", "two"]}}
+
+
+def test_a_question_that_an_edit_has_undone_takes_no_answer(sandbox: Sandbox) -> None:
+    """Its node has failed since, before it asked anything."""
+    graph = "asking.py:flat"
+    write(sandbox, "asking.py", ASKING_TWICE)
+    sandbox.write_items({"id": "a"})
+    sandbox.run(graph=graph)
+    sandbox.command("review", "a", "--answer", '"one"')
+    sandbox.run(graph=graph)
+    sandbox.command("review", "a", "--edit", '{"draft": "unlucky"}')
+    assert sandbox.run(graph=graph).code == 1
+
+    refused = sandbox.command("review", "a", "--answer", '"two"')
+
+    assert refused.code == 2
+    assert "a is an item of the graph asking-flat and asks nothing now" in refused.stderr
+    assert sandbox.run(graph=graph).code == 3
+    assert sandbox.command("review", "a").lines[0] == "first?"
 
 
 ASKING_ON = """

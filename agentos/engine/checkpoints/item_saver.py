@@ -20,7 +20,9 @@ class ItemProgress(BaseCheckpointSaver[str]):
         self.running: dict[str, str] = {}
         """Nodes of the step under way, by task id."""
         self.is_edited_by_hand = False
-        """The next step is a person's edit of the state: what was asked still is."""
+        """The next step is a person's edit of the state."""
+        self.question_stands = True
+        """What was asked before the edit still is."""
         self.resumed = ResumedSubgraphs()
 
     def step_ends(self, config: Any, metadata: Any) -> Callable[[Standing], Standing]:
@@ -29,7 +31,12 @@ class ItemProgress(BaseCheckpointSaver[str]):
         self.resumed.moved(config)
         self.resumed.step_ends(config)
         return lambda standing: progress.after_step(
-            standing, metadata, self.running.values(), nested=nested, is_edited_by_hand=self.is_edited_by_hand
+            standing,
+            metadata,
+            self.running.values(),
+            nested=nested,
+            is_edited_by_hand=self.is_edited_by_hand,
+            question_stands=self.question_stands,
         )
 
     def step_is_kept(self, config: Any) -> None:

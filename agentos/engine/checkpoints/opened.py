@@ -79,8 +79,9 @@ class OpenedCheckpoint(ABC):
         self._stand(lambda standing: replace(standing, answer=answer, edit=edit), is_synced=True)
 
     @contextmanager
-    def editing(self) -> Iterator[None]:
+    def editing(self, *, question_stands: bool = True) -> Iterator[None]:
         self.saver.is_edited_by_hand = True
+        self.saver.question_stands = question_stands
         try:
             yield
         finally:

@@ -18,9 +18,17 @@ def is_nested(config: Any) -> bool:
 
 
 def after_step(
-    standing: Standing, metadata: Any, running: Iterable[str], *, nested: bool, is_edited_by_hand: bool
+    standing: Standing,
+    metadata: Any,
+    running: Iterable[str],
+    *,
+    nested: bool,
+    is_edited_by_hand: bool,
+    question_stands: bool = True,
 ) -> Standing:
     """A step has finished, of the nodes that were `running`."""
+    if is_edited_by_hand and not question_stands:
+        return replace(standing, edit=None, answer=None, questions=None, interrupt_ids=None, steps=standing.steps + 1)
     if is_edited_by_hand:
         # The question of an edited state has another id.
         ids: list[str] | None = None if standing.interrupt_ids else []

@@ -192,8 +192,11 @@ class ItemCheckpoint(Protocol):
     def forget_used_answers(self) -> None:
         """Back to what LangGraph knew when the item asked: an answer that was tried is not given twice."""
 
-    def editing(self) -> AbstractContextManager[None]:
-        """Around the one commit that a person's edit of the state makes."""
+    def editing(self, *, question_stands: bool = True) -> AbstractContextManager[None]:
+        """Around the one commit that a person's edit of the state makes.
+
+        The question stands unless its node has had answers before: it starts again, with its first question.
+        """
 
     def get(self, name: str) -> str | None: ...
 

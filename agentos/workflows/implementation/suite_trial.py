@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from agentos.settings import Settings
@@ -12,8 +13,16 @@ from agentos.workflows.implementation.project_tests import ProjectTests
 from agentos.workflows.implementation.suite_report import SuiteReport
 
 
-def try_suite(project_dir: Path, settings: Settings, *, runs: bool = True) -> SuiteReport | None:
+def try_suite(
+    project_dir: Path,
+    settings: Settings,
+    *,
+    runs: bool = True,
+    on_start: Callable[[float], None] = lambda _most: None,
+) -> SuiteReport | None:
     """How the tests of the base go; None when they are not run, or there is no commit to run them on.
+
+    `on_start` is told how many seconds they may take.
 
     Raises UsageError when what runs the tests is not there. The user's checkout and its repository stay untouched.
     """
@@ -22,4 +31,5 @@ def try_suite(project_dir: Path, settings: Settings, *, runs: bool = True) -> Su
         return None
     context = Context(project_dir=project_dir, settings=settings)
     with clean_checkout(context, commit) as checkout, checkout.fresh() as place:
+        on_start(settings.implementation.test_timeout_seconds)
         return ProjectTests(context, place).suite()
