@@ -19,6 +19,9 @@ _MOST_HEAD_BYTES = 100 * 1024
 """What the gateway takes from providers."""
 
 
+RequestHeaders = list[tuple[str, str]]
+
+
 class GatewayConnections:
     """Used on one event loop. Errors are those of httpx2: SDKs expect them."""
 
@@ -30,11 +33,11 @@ class GatewayConnections:
         """Connections that could carry the next call."""
         return sum(connection.is_open for connection in self._idle)
 
-    async def send(self, address: str, request: httpx2.Request) -> httpx2.Response:
-        """The reply as it begins to come, to the request as it is."""
+    async def send(self, address: str, request: httpx2.Request, headers: RequestHeaders) -> httpx2.Response:
+        """The reply as it begins to come, to a request that carries these headers and not its own."""
         connection = self._kept(address) or await _opened(address)
         try:
-            head = await connection.ask(request)
+            head = await connection.ask(request.method, headers, await request.aread())
         except BaseException:
             # The gateway ends the call when its connection ends.
             connection.close()
@@ -68,9 +71,11 @@ class _Connection:
     def is_open(self) -> bool:
         return not (self._reader.at_eof() or self._writer.is_closing())
 
-    async def ask(self, request: httpx2.Request) -> h11.Response:
-        head = h11.Request(method=request.method, target=request.url.raw_path, headers=request.headers.raw)
-        events = (head, h11.Data(data=await request.aread()), h11.EndOfMessage())
+    async def ask(self, method: str, headers: RequestHeaders, body: bytes) -> h11.Response:
+        named = [("host", urlsplit(self.address).netloc), *headers]
+        raw = [(name.encode(), value.encode()) for name, value in named]
+        head = h11.Request(method=method, target="/", headers=raw)
+        events = (head, h11.Data(data=body), h11.EndOfMessage())
         with _errors_of_httpx():
             self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
             await self._writer.drain()

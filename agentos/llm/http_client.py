@@ -89,7 +89,7 @@ class KeyedClient(httpx2.AsyncClient):
 
     async def _sent(self, request: httpx2.Request, exchange: Exchange, options: Mapping[str, Any]) -> httpx2.Response:
         if exchange.through:
-            return await self._gateway.send(exchange.through, _with_token(request, exchange))
+            return await self._gateway.send(exchange.through, request, _with_token(request, exchange))
         # A redirect would carry the key to another host.
         direct = {**options, "follow_redirects": False, "stream": True}
         return await super().send(_with_key(request, exchange), **direct)
@@ -198,12 +198,10 @@ def _with_key(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
     return httpx2.Request(request.method, request.url, headers=headers, stream=request.stream, extensions=extensions)
 
 
-def _with_token(request: httpx2.Request, exchange: Exchange) -> httpx2.Request:
+def _with_token(request: httpx2.Request, exchange: Exchange) -> list[tuple[str, str]]:
     """For the gateway, which puts the key for the token of the lease."""
-    gateway = httpx2.URL(exchange.through)
     headers = [(name, value) for name, value in _keyed(request, exchange.secret) if name.lower() != "host"]
-    own = [("host", gateway.netloc.decode()), (LEASE_HEADER, exchange.secret), (TARGET_HEADER, str(request.url))]
-    return httpx2.Request(request.method, gateway, headers=[*own, *headers], stream=request.stream)
+    return [*headers, (LEASE_HEADER, exchange.secret), (TARGET_HEADER, exchange.url)]
 
 
 def _keyed(request: httpx2.Request, secret: str) -> list[tuple[str, str]]:

@@ -36,8 +36,9 @@ async def gateway(serve: Serve) -> AsyncIterator[str]:
         await asyncio.gather(*serving)
 
 
-def request(address: str) -> httpx2.Request:
-    return httpx2.Request("POST", address, content=b'{"prompt": "hi"}')
+def request(address: str) -> tuple[httpx2.Request, list[tuple[str, str]]]:
+    made = httpx2.Request("POST", address, content=b'{"prompt": "hi"}')
+    return made, [("content-length", made.headers["content-length"])]
 
 
 def test_requests_leave_in_one_piece_and_share_a_connection() -> None:
@@ -54,7 +55,7 @@ def test_requests_leave_in_one_piece_and_share_a_connection() -> None:
         async with gateway(serve) as address:
             to_gateway = GatewayConnections()
             for _ in range(2):
-                response = await to_gateway.send(address, request(address))
+                response = await to_gateway.send(address, *request(address))
                 assert (response.status_code, await response.aread()) == (200, b"hello")
             to_gateway.close()
 
@@ -72,11 +73,11 @@ def test_a_connection_that_the_gateway_has_closed_is_replaced() -> None:
     async def call_twice() -> None:
         async with gateway(serve) as address:
             to_gateway = GatewayConnections()
-            await (await to_gateway.send(address, request(address))).aread()
+            await (await to_gateway.send(address, *request(address))).aread()
             assert to_gateway.idle_count == 1
             while to_gateway.idle_count:
                 await asyncio.sleep(0.01)
-            assert await (await to_gateway.send(address, request(address))).aread() == b"hello"
+            assert await (await to_gateway.send(address, *request(address))).aread() == b"hello"
             to_gateway.close()
 
     asyncio.run(call_twice())
@@ -102,7 +103,7 @@ def test_an_answer_that_does_not_come_to_its_end_is_the_libraries_own_error(
         async with gateway(serve) as address:
             to_gateway = GatewayConnections()
             with pytest.raises(error):
-                await (await to_gateway.send(address, request(address))).aread()
+                await (await to_gateway.send(address, *request(address))).aread()
             assert to_gateway.idle_count == 0
 
     asyncio.run(call())
@@ -115,7 +116,7 @@ def test_nobody_listening_is_the_libraries_own_error() -> None:
         async with gateway(serve) as address:
             pass
         with pytest.raises(httpx2.ConnectError) as raised:
-            await GatewayConnections().send(address, request(address))
+            await GatewayConnections().send(address, *request(address))
         assert isinstance(raised.value.__cause__, ConnectionRefusedError)
 
     asyncio.run(call())
@@ -138,7 +139,7 @@ def test_a_call_that_is_given_up_ends_its_connection(has_begun: bool) -> None:
             to_gateway = GatewayConnections()
 
             async def give_up() -> None:
-                response = await to_gateway.send(address, request(address))
+                response = await to_gateway.send(address, *request(address))
                 try:
                     await response.aread()
                 finally:
