@@ -29,7 +29,9 @@ def worktree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runner(worktree: Path) -> Pytest:
-    return Pytest(Sandbox(worktree), Path(sys.executable), options=("-p", "no:hypothesispytest", "-p", "no:anyio"))
+    unwanted = ("hypothesispytest", "anyio", "timeout")
+    options = tuple(word for name in unwanted for word in ("-p", f"no:{name}"))
+    return Pytest(Sandbox(worktree), Path(sys.executable), options=options)
 
 
 def write(worktree: Path, name: str, source: str) -> None:
