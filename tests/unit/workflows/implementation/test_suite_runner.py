@@ -148,6 +148,13 @@ def test_projects_own_options_do_not_cut_the_result_short(worktree: Path, runner
     assert {case.error_type for case in report.cases} == {"AssertionError"}
 
 
+def test_a_project_that_leaves_plugins_out_is_tested(worktree: Path, runner: Pytest) -> None:
+    write(worktree, "pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p no:xdist -p no:pytest_cov"\n')
+    write(worktree, "tests/test_a.py", "def test_a(): pass\n")
+    report = runner.run(["tests/test_a.py"])
+    assert report.is_success, report.output
+
+
 def test_worktree_code_is_tested_and_not_an_install_elsewhere(worktree: Path, runner: Pytest, tmp_path: Path) -> None:
     write(worktree, "src/pkg/__init__.py", "WHERE = 'worktree'\n")
     write(worktree, "tests/test_where.py", "import pkg\ndef test_where(): assert pkg.WHERE == 'worktree'\n")
