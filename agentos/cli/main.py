@@ -82,8 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Guarded from the first import on: a Ctrl+C that comes early is as quiet as one that comes late."""
     from agentos.errors import ExitCode
-    from agentos.processes.loading import uncollected
+    from agentos.processes.loading import leave_out_command_lines, uncollected
 
+    leave_out_command_lines()
     with uncollected():
         if not words:
             build_parser(()).print_help()

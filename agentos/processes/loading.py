@@ -28,12 +28,16 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def leave_out_command_lines() -> None:
-    """From here on, as where what they need is not installed."""
-    sys.meta_path.insert(0, _NotInstalled())
-
-
 class _NotInstalled:
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname in COMMAND_LINES:
             raise ModuleNotFoundError(f"{fullname} is left out here", name=fullname)
+
+
+_not_installed = _NotInstalled()
+
+
+def leave_out_command_lines() -> None:
+    """From here on, as where what they need is not installed."""
+    if _not_installed not in sys.meta_path:
+        sys.meta_path.insert(0, _not_installed)

@@ -98,6 +98,14 @@ GRAPH_WITH_HTTPX = """
 """
 
 
+FOR_TERMINALS = {"rich", "click", "pygments"}
+
+
+def loaded_at_all(told: str) -> set[str]:
+    """By what Python tells when it is asked how long each import takes."""
+    return {line.rpartition("|")[2].strip() for line in told.splitlines()}
+
+
 def loaded_by_run(folder: Path, *options: str) -> tuple[str, set[str]]:
     """What the command prints, and the modules it has loaded in the end."""
     (folder / "flow.py").write_text(textwrap.dedent(PLAIN_GRAPH))
@@ -156,9 +164,16 @@ def test_the_gateway_process_loads_nothing_that_is_for_terminals() -> None:
         ours.shutdown(socket.SHUT_WR)  # Its coordinator is gone: it ends as soon as it is there.
         done = subprocess.run(command, pass_fds=numbers, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "httpx" in loaded
-    assert {"rich", "click", "pygments"} & loaded == set()
+    assert "httpx" in loaded_at_all(done.stderr)
+    assert FOR_TERMINALS & loaded_at_all(done.stderr) == set()
+
+
+def test_a_command_that_serves_the_pool_loads_nothing_that_is_for_terminals(sandbox: Sandbox) -> None:
+    env = {"GEMINI_API_KEY": "AIzaSy-a-secret-of-nobody-0123456789", "PYTHONPROFILEIMPORTTIME": "1"}
+    done = sandbox.command("gateway", "--", "true", env=env)
+    assert done.code == 0, done.stderr[-2000:]
+    assert "httpx" in loaded_at_all(done.stderr)
+    assert FOR_TERMINALS & loaded_at_all(done.stderr) == set()
 
 
 def test_help_in_a_pipe_is_written_without_what_colours_it(tmp_path: Path) -> None:

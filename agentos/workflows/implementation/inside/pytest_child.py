@@ -382,8 +382,9 @@ def options(asked: dict[str, Any]) -> list[str]:
     return [
         *("-p", "no:cacheprovider", "--color=no", "--tb=long", "--maxfail=0", "--continue-on-collection-errors"),
         f"--rootdir={asked['root']}",
-        *(("--no-cov",) if has("pytest_cov") else ()),
-        *(("-n0",) if has("xdist") else ()),
+        # Named, so that they know these options also where the project's own leave them out.
+        *(("-p", "pytest_cov", "--no-cov") if has("pytest_cov") else ()),
+        *(("-p", "xdist", "-n0") if has("xdist") else ()),
         *asked["options"],
     ]
 

@@ -29,7 +29,9 @@ def worktree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runner(worktree: Path) -> Pytest:
-    return Pytest(Sandbox(worktree), Path(sys.executable), options=("-p", "no:hypothesispytest", "-p", "no:anyio"))
+    unwanted = ("hypothesispytest", "anyio", "timeout")
+    options = tuple(word for name in unwanted for word in ("-p", f"no:{name}"))
+    return Pytest(Sandbox(worktree), Path(sys.executable), options=options)
 
 
 def write(worktree: Path, name: str, source: str) -> None:
@@ -144,6 +146,13 @@ def test_projects_own_options_do_not_cut_the_result_short(worktree: Path, runner
     assert len(report.failing) == 2, report.output
     assert report.cases is not None
     assert {case.error_type for case in report.cases} == {"AssertionError"}
+
+
+def test_a_project_that_leaves_plugins_out_is_tested(worktree: Path, runner: Pytest) -> None:
+    write(worktree, "pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p no:xdist -p no:pytest_cov"\n')
+    write(worktree, "tests/test_a.py", "def test_a(): pass\n")
+    report = runner.run(["tests/test_a.py"])
+    assert report.is_success, report.output
 
 
 def test_worktree_code_is_tested_and_not_an_install_elsewhere(worktree: Path, runner: Pytest, tmp_path: Path) -> None:
