@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import random
 import time
 from dataclasses import dataclass, replace
@@ -42,6 +41,7 @@ from agentos.providers.evidence import (
     Usage,
 )
 from agentos.providers.model_name import ModelName
+from agentos.providers.replies import message_of
 from agentos.text.words import one_line
 
 MOST_REPLY_BYTES = 64 * 1024 * 1024
@@ -262,7 +262,7 @@ class _Exchange:
         body = self._redactor.redact(await _read_error(response))[:MOST_ERROR_BYTES]
         evidence = classify(self._call.provider, response.status_code, dict(self._headers), body, now=time.time())
         if isinstance(evidence, QuotaSpent):
-            evidence = replace(evidence, words=one_line(_message(body), 300).rstrip("."))
+            evidence = replace(evidence, words=one_line(message_of(body), 300).rstrip("."))
         headers = without(self._headers, "content-encoding")
         return Attempt(WholeReply(response.status_code, headers, body), evidence)
 
@@ -319,12 +319,3 @@ async def _read_error(response: httpx.Response) -> bytes:
         return unpacked(packed, response.headers.get("content-encoding", ""), most_bytes)
     except PackingError:
         return b""
-
-
-def _message(body: bytes) -> str:
-    """The words of an error reply, for people. Nothing is decided by them."""
-    try:
-        message = json.loads(body)["error"]["message"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return ""
-    return message if isinstance(message, str) else ""

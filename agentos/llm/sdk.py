@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 import time
@@ -44,6 +43,7 @@ from agentos.providers.evidence import Evidence, RequestFailed, Succeeded, Trans
 from agentos.providers.model_name import ModelName, ModelNameError
 from agentos.providers.provider import Endpoint, Provider
 from agentos.providers.registry import providers
+from agentos.providers.replies import message_of
 
 _FILTERED = "the provider's content filter stopped it"
 
@@ -165,7 +165,7 @@ def _failed(error: Exception, exchange: Exchange) -> Attempted:
     return Attempted(
         evidence=evidence,
         timed_out=isinstance(error, ModelTimeoutError),
-        detail=_provider_message(exchange.error_body),
+        detail=message_of(exchange.error_body),
     )
 
 
@@ -196,15 +196,6 @@ def _evidence(error: Exception, exchange: Exchange) -> Evidence:
 def _phase(error: ModelConnectionError) -> str:
     kind = "timed out" if isinstance(error, ModelTimeoutError) else "failed"
     return f"the connection {kind} ({error.phase})" if error.phase else f"the connection {kind}"
-
-
-def _provider_message(body: bytes) -> str:
-    """The words of an error reply, for people. Nothing is decided by them."""
-    try:
-        message = json.loads(body)["error"]["message"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return ""
-    return message if isinstance(message, str) else ""
 
 
 class _Clients:

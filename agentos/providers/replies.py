@@ -79,6 +79,15 @@ def read(status: int | None, headers: Mapping[str, str], body: object, now: floa
     return ErrorReply(status, lower, error, reference_time(lower, now))
 
 
+def message_of(body: bytes) -> str:
+    """The words of an error reply, for people. Nothing is decided by them."""
+    try:
+        message = json.loads(body)["error"]["message"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return ""
+    return message if isinstance(message, str) else ""
+
+
 def without_mark(body: bytes) -> bytes:
     """The body without the byte-order mark that some servers put before their JSON."""
     return body.removeprefix(codecs.BOM_UTF8)
