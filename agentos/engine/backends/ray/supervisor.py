@@ -16,8 +16,9 @@ from contextlib import suppress
 from agentos.engine.backends.ray.environment_check import environment_facts
 from agentos.engine.backends.ray.messages import BEAT, START_SECONDS, SUPERVISOR_SILENCE_SECONDS
 
-_MOST_BYTES = 4 << 20
-"""What one answer carries."""
+_MOST_BYTES = 1 << 20
+"""What one answer carries. Up to two such pieces wait here, one is on its way and one with the bridge: what nobody
+reads yet has to be little, and a call for a piece of this size costs little beside it."""
 _ANSWER_WITHIN_SECONDS = 1.0
 
 
