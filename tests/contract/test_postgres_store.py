@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Iterator
@@ -257,13 +258,17 @@ def test_a_writer_that_hangs_inside_a_transaction_does_not_keep_the_claim(
 def test_a_lost_connection_loses_and_repeats_no_node(database: Database, *, arrives: bool, stride: int) -> None:
     names = ("n1", "n2", "n3")
     port = urlsplit(database.url).port or 0
-    with closing(CuttingProxy(port)) as uncut:
-        requests = requests_of(uncut, database, names)
+    for _ in range(2):  # Whoever is the first on a server makes the tables, too.
+        with closing(CuttingProxy(port)) as uncut:
+            requests = requests_of(uncut, database, names)
     assert requests > 8
-    for cut_at in range(1, requests + 1, stride):
+    for cut_at in itertools.count(1, stride):
         with closing(CuttingProxy(port, cut_at, arrives=arrives)) as proxy:
             requests_of(proxy, database, names)
-            assert proxy.requests >= cut_at
+            # Two requests may arrive as one: the last number is not the same in each run.
+            if proxy.requests < cut_at:
+                break
+    assert cut_at > 0.9 * requests
 
 
 def requests_of(proxy: CuttingProxy, database: Database, names: tuple[str, ...]) -> int:
