@@ -256,6 +256,10 @@ class NodeProcess:
             self._way_back.close()
         if self._visit is not None:
             self._visit.remove()
+        if self._claims_fd >= 0:
+            # Its other side goes by the connection: what our items held must be free by then.
+            os.close(self._claims_fd)
+            self._claims_fd = -1
         self._connection.close()
         self._loop.stop()
 
